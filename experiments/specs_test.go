@@ -29,7 +29,7 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{gpipe.Paper.Experiment("table3"), "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 		{gpipe.Paper.Experiment("table3"), "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
 		{gpipe.Paper.Experiment("table3"), "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},
-		{gpipe.Paper.Experiment("table3"), "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{gpipe.Paper.Experiment("table3"), "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1: want one for each of 2 networks"},
 		{gpipe.Paper.Experiment("ablation"), "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
 		{gpipe.Paper.Experiment("ablation"), "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
 		{gpipe.Paper.Experiment("ablation"), "micro: 4", "micro: 0", "want a whole number from 1 to"},

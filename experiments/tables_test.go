@@ -12,7 +12,7 @@ import (
 )
 
 // mostTables is how many there may be: a new one replaces one, or is columns of one.
-const mostTables = 97
+const mostTables = 95
 
 // Every table of the reference but an experiment's own, which its command shows, is named by a claim
 // or in a document. Lists of all results, which are generated, do not count.

@@ -55,7 +55,7 @@ func failing(t *testing.T, ctx context.Context, p Pipeline, b nn.Batch) error {
 
 func every(t *testing.T, f func(t *testing.T, p Pipeline)) {
 	for _, kind := range []Kind{Host, Emulated} {
-		for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
+		for _, s := range schedule.Plain() {
 			t.Run(kind.String()+"/"+s.String(), func(t *testing.T) {
 				p := small.pipeline(t)
 				p.Partitions, p.MicroBatches, p.Schedule = 3, 4, s

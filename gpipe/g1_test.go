@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -90,20 +91,19 @@ type factor struct {
 	set    func(w *way, level int)
 }
 
+// drained are the schedules that drain after each mini-batch, interleaved with one chunk, two and three.
+var drained = slices.Concat(schedule.Names()[:schedule.Interleaved], []string{"interleaved/1", "interleaved/2", "interleaved/3"}, schedule.Names()[schedule.Interleaved+1:])
+
 var factors = []factor{
 	{"K", []string{"1", "2", "3", "5", "8"}, func(w *way, i int) { w.Partitions = []int{1, 2, 3, 5, 8}[i] }},
 	{"M", []string{"1", "2", "3", "8", "all"}, func(w *way, i int) { w.MicroBatches = []int{1, 2, 3, 8, w.examples}[i] }},
 	{"partitioner", []string{"min-max", "min-variance", "lingvo", "block"}, func(w *way, i int) {
 		w.Partitioner = []partition.Partitioner{partition.MinMax, partition.MinVariance, partition.Lingvo, partition.Block}[i]
 	}},
-	{"schedule", []string{"gpipe", "naive", "1f1b", "interleaved/1", "interleaved/2", "interleaved/3", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe-v"}, func(w *way, i int) {
-		w.Chunks, w.Schedule = 0, schedule.Schedule(i)
-		if i >= int(schedule.Interleaved) {
-			w.Schedule = max(schedule.Interleaved, schedule.Schedule(i-2))
-		}
-		if w.Schedule == schedule.Interleaved {
-			w.Chunks = i - int(schedule.Interleaved) + 1
-		}
+	{"schedule", drained, func(w *way, i int) {
+		name, chunks, _ := strings.Cut(drained[i], "/")
+		w.Schedule, _ = schedule.Parse(name)
+		w.Chunks, _ = strconv.Atoi(chunks) // none: 0
 	}},
 	{"checkpoint", []string{"always", "except-last", "never"}, func(w *way, i int) {
 		w.Checkpoint = []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}[i]

@@ -25,14 +25,14 @@ func TestG1Spatial(t *testing.T) {
 	all := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool {
 		return !slices.Contains([]string{"checkpoint", "device", "threads", "free-memory"}, f.name)
 	})
-	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.Interleaved}
+	whole := append(schedule.Plain(), schedule.Interleaved) // in which no B is split
 	all = append(all,
 		factor{"S", []string{"2", "3", "4"}, func(w *way, i int) { w.Spatial = 2 + i }},
 		factor{"R", []string{"1", "2"}, func(w *way, i int) { w.Groups, w.Replicas = 2, 1+i }},
 		factor{"K", []string{"1", "2", "3"}, func(w *way, i int) { w.Partitions = 1 + i }},
 		factor{"M", []string{"1", "2"}, func(w *way, i int) { w.MicroBatches = 1 + i }},
-		factor{"schedule", []string{"gpipe", "naive", "1f1b", "interleaved"}, func(w *way, i int) {
-			if w.Schedule = straight[i]; i == 3 {
+		factor{"schedule", schedule.Names()[:len(whole)], func(w *way, i int) {
+			if w.Schedule = whole[i]; w.Schedule == schedule.Interleaved {
 				w.Chunks = 2
 			}
 		}},

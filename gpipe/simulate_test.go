@@ -146,7 +146,7 @@ func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
 func TestSimulateIsTheClosedForm(t *testing.T) {
 	testkit.NotRaced(t)
 	const examples = 12
-	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Naive} {
+	for _, s := range schedule.Plain() {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
 			for _, late := range []bool{false, true} {
 				for k := 1; k <= 5; k++ {

@@ -172,6 +172,16 @@ func CheckMost[P any](profiles map[string]P, field string, asked func(P) int, th
 	return nil
 }
 
+// CheckEach refuses a profile whose field does not have one for each of something.
+func CheckEach[P any](profiles map[string]P, field string, has func(P) int, there int, what string) *Problem {
+	for _, name := range Profiles {
+		if n := has(profiles[name]); n != there {
+			return At(fmt.Errorf("%d: want one for each of %d %s", n, there, what), "profiles", name, field)
+		}
+	}
+	return nil
+}
+
 // checkProfiles reports a profile that a spec lacks, or one of an unknown name.
 func checkProfiles[P any](profiles map[string]P) *Problem {
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"strconv"
 
 	"gpipebench/internal/yamldoc"
 	"gpipebench/train"
@@ -68,4 +69,12 @@ func (m ModelledRun) Check(known map[train.Model]int) error {
 		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", m.Most, n)
 	}
 	return nil
+}
+
+// PlannedNetworks are the models of a spec's networks, each as it says.
+func PlannedNetworks[N any](networks []N, of func(N) ModelledRun) (list []PlannedRun) {
+	for i, n := range networks {
+		list = append(list, PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: of(n)})
+	}
+	return list
 }

@@ -1,5 +1,10 @@
 package lab
 
+import (
+	"fmt"
+	"strings"
+)
+
 func YesOrNo(yes bool) string {
 	if yes {
 		return "yes"
@@ -7,12 +12,19 @@ func YesOrNo(yes bool) string {
 	return "no"
 }
 
-func EarlyOrLate(late bool) string {
-	if late {
-		return "late"
+// JoinWith is a list in one text.
+func JoinWith[T any](xs []T, by string) string {
+	texts := make([]string, len(xs))
+	for i, x := range xs {
+		texts[i] = fmt.Sprint(x)
 	}
-	return "early (one micro-batch ahead)"
+	return strings.Join(texts, by)
 }
 
-// JoinWith is whole numbers in one text.
-func JoinWith(xs []int, by string) string { return Ints(by, xs).Text }
+// DividedOrWhole says how replicas update weights: each a part, or all of them.
+func DividedOrWhole(divided bool) string {
+	if divided {
+		return "divided"
+	}
+	return "whole"
+}

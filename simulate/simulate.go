@@ -94,6 +94,14 @@ type Simulation struct {
 	Step *gpipe.Simulation `json:"-"` // of which all that is
 }
 
+// Fullest is the peak of the device that holds most, in bytes.
+func (s *Simulation) Fullest() (peak int64) {
+	for _, d := range s.Devices {
+		peak = max(peak, d.PeakBytes)
+	}
+	return peak
+}
+
 // SimulatedDevice is one modelled device.
 type SimulatedDevice struct {
 	gpipe.DeviceEstimate

@@ -128,16 +128,9 @@ func ownerClasses(owners []int) (all []int) {
 	return all
 }
 
-func (w dividedWay) update() string {
-	if w.Shard {
-		return "divided"
-	}
-	return "whole"
-}
-
 // sample is the name of a way's sample.
 func (t *dividedTraining) sample(w dividedWay) string {
-	name := fmt.Sprintf("%s/K=%d/R=%d/update=%s/processes=%d", t.Name, w.K, w.R, w.update(), w.Processes)
+	name := fmt.Sprintf("%s/K=%d/R=%d/update=%s/processes=%d", t.Name, w.K, w.R, lab.DividedOrWhole(w.Shard), w.Processes)
 	if w.Processes > 1 {
 		name += "/spread=" + w.Spread + "/" + w.Network
 	}
@@ -277,14 +270,11 @@ func (x *processes) read(t *dividedTraining, log *records.Log) (all []*dividedRu
 
 // Report compares weights, and bytes with the plan. A row of the table is one division of a training, over
 // every network.
-func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
+func (x *processes) Report(log, _ *records.Log) (*lab.Report, error) {
 	table := &lab.Table{ID: x.ID(), Title: x.Spec.Title}
 	table.Texts("training", "order of devices", "update")
 	table.Numbers("processes", "K", "R", "runs")
 	table.Texts("equal")
-	for l := range loads {
-		table.Numbers(l.String())
-	}
 	table.Numbers("all", "planned")
 	table.Texts("as planned")
 	var panels []plot.Axes
@@ -313,17 +303,6 @@ func (x *processes) Report(log, reference *records.Log) (*lab.Report, error) {
 		}
 		panel, others := x.addDivisions(table, t, all)
 		panels, inexact = append(panels, panel), inexact+others
-		if reference != nil {
-			var ref dividedRun
-			if err := reference.Get(t.sample(x.Spec.ways(t)[0]), &ref); err == nil && len(ref.Losses) == len(all[0].Losses) {
-				same := "different"
-				if ref.SHA256 == all[0].SHA256 {
-					same = "the same"
-				}
-				table.Notes = append(table.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels); the hash here is %s.",
-					t.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
-			}
-		}
 	}
 	table.Caption = append(table.Caption,
 		"Equal: every run of this division, one over each network, ends with the same weights and has the same losses as the first run of its training.",
@@ -391,12 +370,11 @@ func (x *processes) addDivisions(table *lab.Table, t *dividedTraining, all []*di
 				inexact++
 			}
 		}
-		cells := []any{t.Name, cmp.Or(w.Spread, "-"), w.update(), w.Processes, w.K, w.R, len(same), equal}
+		cells := []any{t.Name, cmp.Or(w.Spread, "-"), lab.DividedOrWhole(w.Shard), w.Processes, w.K, w.R, len(same), equal}
 		var sent, planned int64
 		for l := range loads {
 			of := travelled(same[0], l)
 			sent, planned = sent+of.Bytes, planned+of.PlannedBytes
-			cells = append(cells, lab.Bytes(of.Bytes))
 			if w.Processes > 1 {
 				kinds[l].Add(float64(of.Bytes) / 1024)
 			}

@@ -111,7 +111,6 @@ type travel struct {
 }
 
 func (x *throughputSpec) show(c *throughputRuns) error {
-	p := c.Profile
 	steps := func(c *throughputRuns, r workOver) []float64 { return c.Each(r, (*timed.BenchTravels).Median) }
 	ratio := func(c *throughputRuns, r workOver) (one, of []float64) {
 		return steps(c, workOver{r.deviceWork, ""}), steps(c, r)
@@ -120,12 +119,6 @@ func (x *throughputSpec) show(c *throughputRuns) error {
 		timed.Text("work", func(r workOver) any { return r.Name }),
 		timed.Text("network", func(r workOver) any { return networkName(r.network) }),
 		timed.Times("measured step", func(r workOver) []float64 { return steps(c, r) }),
-		timed.Number("examples/s", func(r workOver) any {
-			if c.Lacks[r] != "" {
-				return lab.Absent
-			}
-			return lab.Fixed(float64(p.Batch)/stats.Median(steps(c, r)), 1)
-		}),
 		timed.Column[workOver]{Heads: []string{"measured / one process", "95%, / one process"}, Cells: func(r workOver) any {
 			if why := c.Lacks[r]; why != "" {
 				return []lab.Value{{Text: why}, lab.Absent}

@@ -34,16 +34,13 @@ type way struct {
 }
 
 type podNetwork struct {
-	ID          string      `yaml:"id" want:"id,key"`
-	Name        string      `yaml:"name" want:"name"`
-	Model       train.Model `yaml:"model"`
-	Accelerator string      `yaml:"accelerator" want:"accelerator"`
-	DType       string      `yaml:"dtype" want:"dtype"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	K           int         `yaml:"k" want:"1..1024"`
-	Micro       int         `yaml:"micro"`                  // examples of a micro-batch
-	M           int         `yaml:"m" want:"1..1024"`       // weak: micro-batches of a replica
-	StrongM     int         `yaml:"strong_m" want:"1..256"` // strong: at the most replicas
+	ID       string `yaml:"id" want:"id,key"`
+	Name     string `yaml:"name" want:"name"`
+	cells.On `yaml:",inline"`
+	K        int `yaml:"k" want:"1..1024"`
+	Micro    int `yaml:"micro"`                  // examples of a micro-batch
+	M        int `yaml:"m" want:"1..1024"`       // weak: micro-batches of a replica
+	StrongM  int `yaml:"strong_m" want:"1..256"` // strong: at the most replicas
 }
 
 type podsProfile struct {
@@ -108,11 +105,8 @@ var replicasModelled = cells.Kind[podsSpec, podStep]{
 		}
 		return nil
 	},
-	Planned: func(s *podsSpec) (list []lab.PlannedRun) {
-		for i, n := range s.Networks {
-			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: n.K}})
-		}
-		return list
+	Planned: func(s *podsSpec) []lab.PlannedRun {
+		return lab.PlannedNetworks(s.Networks, func(n podNetwork) lab.ModelledRun { return lab.ModelledRun{Model: n.Model, Most: n.K} })
 	},
 	Rows: func(s *podsSpec, profile string) (rows []cells.Row[podStep], err error) {
 		all, _ := s.cells(profile)
@@ -163,15 +157,12 @@ func (s *podsSpec) cell(as string, c podCell, w way) cells.Cell[podStep] {
 	if c.side > 1 {
 		name += "/" + w.Name
 	}
-	n := c.of
-	return cells.Simulated(as, name, simulate.Simulating{
-		Model: n.Model, Accelerator: n.Accelerator, Batch: c.batch(), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
-		AllReduce: lab.Named(reduction.ParseKind, w.AllReduce), Torus: [2]int{c.side, c.side},
-		Setup: train.Setup{
-			Partitions: n.K, MicroBatches: c.micro, Replicas: c.replicas(), ShardUpdate: w.Shard,
-			Schedule: lab.Named(schedule.Parse, s.Schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint),
-		},
-	}, func(r *simulate.Simulation) podStep {
+	sim := c.of.Simulating(c.batch(), train.Setup{
+		Partitions: c.of.K, MicroBatches: c.micro, Replicas: c.replicas(), ShardUpdate: w.Shard,
+		Schedule: lab.Named(schedule.Parse, s.Schedule), Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint),
+	})
+	sim.AllReduce, sim.Torus = lab.Named(reduction.ParseKind, w.AllReduce), [2]int{c.side, c.side}
+	return cells.Simulated(as, name, sim, func(r *simulate.Simulation) podStep {
 		made := podStep{Seconds: r.StepSeconds, Reduce: r.ReduceSeconds, Update: r.UpdateSeconds, Fits: r.Fits}
 		for _, d := range r.Devices {
 			made.Params = max(made.Params, d.ParamBytes)

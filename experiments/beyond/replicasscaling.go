@@ -42,14 +42,6 @@ func newReplicasScaling() (lab.Experiment, error) {
 
 const weakScaling, strongScaling = "weak", "strong"
 
-// scalingUpdate names how weights are updated.
-func scalingUpdate(divided bool) string {
-	if divided {
-		return "divided"
-	}
-	return "whole"
-}
-
 const scalingPicture = "picture/R=2/K=2"
 
 // scalingCell is a row of the table.
@@ -60,7 +52,7 @@ type scalingCell struct {
 }
 
 func (c scalingCell) name() string {
-	return fmt.Sprintf("%s/R=%d/update=%s", c.kind, c.r, scalingUpdate(c.divided))
+	return fmt.Sprintf("%s/R=%d/update=%s", c.kind, c.r, lab.DividedOrWhole(c.divided))
 }
 
 // base is the run that a cell is compared with: one replica.
@@ -117,7 +109,7 @@ func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) error {
 	}
 	timed.Fill(r.Table, s.cells(),
 		timed.Text("scaling", func(c scalingCell) any { return c.kind }),
-		timed.Text("update", func(c scalingCell) any { return scalingUpdate(c.divided) }),
+		timed.Text("update", func(c scalingCell) any { return lab.DividedOrWhole(c.divided) }),
 		timed.Number("R", func(c scalingCell) any { return c.r }),
 		timed.Number("mini-batch", func(c scalingCell) any { return batch(c) }),
 		timed.Times("measured step", seconds),

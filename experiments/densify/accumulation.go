@@ -40,7 +40,7 @@ type gatherLimit struct {
 	Copies int    `yaml:"copies" want:"0..64"` // that each of them holds
 }
 
-// accumulated is what a number of ranks
+// accumulated is what a number of ranks exchange and hold.
 type accumulated struct {
 	Gathered int64   `json:"gathered_bytes"`
 	Indices  int64   `json:"index_bytes"`

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/clock"
+	"gpipebench/gpipe"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/progress"
 	"gpipebench/internal/stats"
@@ -61,7 +61,7 @@ type accumulationRuns = timed.Comparison[accumulationMeasuredProfile, tableRun, 
 type tableRun struct {
 	table     tiedTable
 	processes int
-	way       accumulationWay
+	way       gpipe.TableGradients
 }
 
 func newAccumulationMeasured() (lab.Experiment, error) {
@@ -111,7 +111,7 @@ func (x *accumulationMeasured) runs(p accumulationMeasuredProfile) (all []tableR
 			if i > 0 && n == 1 {
 				continue // nothing is exchanged, and one core is busy
 			}
-			for _, way := range accumulationWays {
+			for _, way := range tableWays {
 				all = append(all, tableRun{table, n, way})
 			}
 		}
@@ -122,7 +122,7 @@ func (x *accumulationMeasured) runs(p accumulationMeasuredProfile) (all []tableR
 // needs is the memory of all processes.
 func (r tableRun) needs() int64 {
 	each := r.table.GatheredBytes(1) + r.table.IndexBytes(1)
-	if r.way == wayGather {
+	if r.way == gpipe.GatherTied {
 		each *= int64(r.processes)
 	}
 	const program = 32 << 20 // about what a process needs for the program itself
@@ -131,7 +131,7 @@ func (r tableRun) needs() int64 {
 
 // formula is what each rank of a run must hold, and what all must receive.
 func (r tableRun) formula() (held, travels int64) {
-	if r.way == wayGather {
+	if r.way == gpipe.GatherTied {
 		return r.table.GatheredBytes(r.processes) + r.table.IndexBytes(r.processes), r.table.GatherTravels(r.processes)
 	}
 	return r.table.DenseBytes(), r.table.ReduceTravels(r.processes)
@@ -216,18 +216,18 @@ func (x *accumulationMeasured) Measure(ctx context.Context, log *records.Log, to
 // accumulationPart is one of an accumulation, one after another. All are work of processors,
 // as the processes of a machine exchange bytes by copying them.
 type accumulationPart struct {
-	way     accumulationWay
+	way     gpipe.TableGradients
 	bytes   func(t tiedTable, ranks int) int64
 	seconds func(*rankAccumulated) float64
 }
 
 var accumulationParts = []accumulationPart{
 	// Rows and indices that travel, then rows and tables that are added, by every rank.
-	{wayGather, tiedTable.GatherTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
-	{wayGather, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.SummedBytes(ranks) }, func(o *rankAccumulated) float64 { return o.Sum }},
+	{gpipe.GatherTied, tiedTable.GatherTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
+	{gpipe.GatherTied, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.SummedBytes(ranks) }, func(o *rankAccumulated) float64 { return o.Sum }},
 	// Rows of tokens that are added, then summands and sums that travel.
-	{wayReduce, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.TokenBytes() }, func(o *rankAccumulated) float64 { return o.Densify }},
-	{wayReduce, tiedTable.ReduceTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
+	{gpipe.ReduceTied, func(t tiedTable, ranks int) int64 { return int64(ranks) * t.TokenBytes() }, func(o *rankAccumulated) float64 { return o.Densify }},
+	{gpipe.ReduceTied, tiedTable.ReduceTravels, func(o *rankAccumulated) float64 { return o.Exchange }},
 }
 
 // rateModel has a rate for each part of an accumulation: bytes a second of each busy core. The
@@ -256,7 +256,7 @@ func (x *accumulationMeasured) modelOf(c *accumulationRuns) *rateModel {
 }
 
 // seconds is the time of an accumulation by two ranks or more.
-func (m *rateModel) seconds(t tiedTable, ranks int, way accumulationWay) (s float64) {
+func (m *rateModel) seconds(t tiedTable, ranks int, way gpipe.TableGradients) (s float64) {
 	for i, part := range accumulationParts {
 		if part.way == way {
 			s += float64(part.bytes(t, ranks)) / stats.Median(m.all[i]) / float64(min(ranks, m.cores))
@@ -282,11 +282,11 @@ func (x *accumulationMeasured) show(c *accumulationRuns) error {
 // times fills the main table.
 func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	p := c.Profile
-	seconds := func(c *accumulationRuns, n int, way accumulationWay) []float64 {
+	seconds := func(c *accumulationRuns, n int, way gpipe.TableGradients) []float64 {
 		return c.Each(tableRun{p.Table, n, way}, (*accumulationRecord).seconds)
 	}
 	ratio := func(c *accumulationRuns, n int) (gather, reduce []float64) {
-		return seconds(c, n, wayGather), seconds(c, n, wayReduce)
+		return seconds(c, n, gpipe.GatherTied), seconds(c, n, gpipe.ReduceTied)
 	}
 	// several is a column with values for two ranks or more.
 	several := func(head string, of func(n int) any) timed.Column[int] {
@@ -298,7 +298,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 		})
 	}
 	columns := []timed.Column[int]{timed.Number("ranks", func(n int) any { return n })}
-	for _, way := range accumulationWays {
+	for _, way := range tableWays {
 		modelled := func(n int) float64 { return m.seconds(p.Table, n, way) }
 		columns = append(columns,
 			timed.Times(way.String(), func(n int) []float64 { return seconds(c, n, way) }),
@@ -313,11 +313,7 @@ func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
 	columns = append(columns,
 		timed.Ratios("gather / reduce", func(n int) (gather, reduce []float64) { return ratio(c, n) }),
 		several("gather / reduce, modelled", func(n int) any {
-			return lab.Fixed(m.seconds(p.Table, n, wayGather)/m.seconds(p.Table, n, wayReduce), 1)
-		}),
-		several("gather / reduce, least", func(n int) any {
-			link := clock.Link{Bandwidth: 1}
-			return lab.Fixed(p.Table.GatherSeconds(n, link)/reduceSeconds(n, p.Table.DenseBytes(), link), 1)
+			return lab.Fixed(m.seconds(p.Table, n, gpipe.GatherTied)/m.seconds(p.Table, n, gpipe.ReduceTied), 1)
 		}),
 		timed.Number("gather / reduce, paper", func(n int) any {
 			if n != x.Spec.Paper.Ranks {
@@ -355,13 +351,13 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 	}}
 	var rows []tableBytes
 	var wrong []string
-	for _, way := range accumulationWays {
+	for _, way := range tableWays {
 		for _, n := range x.Spec.Processes {
 			b := tableBytes{tableRun: tableRun{p.Table, n, way}, exact: true, same: true}
 			all := c.Of[b.tableRun]
 			b.first = all[0]
 			b.held, b.travels = b.formula()
-			hash := c.Of[tableRun{p.Table, n, wayGather}][0].Ranks[0].SHA256
+			hash := c.Of[tableRun{p.Table, n, gpipe.GatherTied}][0].Ranks[0].SHA256
 			for _, r := range all {
 				for _, o := range r.Ranks {
 					b.exact = b.exact && o.Held+o.Indices == b.held
@@ -378,7 +374,7 @@ func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
 			if !b.same {
 				wrong = append(wrong, name+"other bits than gathered")
 			}
-			if way == wayGather && p.Resident > 0 && b.own > p.Resident {
+			if way == gpipe.GatherTied && p.Resident > 0 && b.own > p.Resident {
 				wrong = append(wrong, fmt.Sprintf("%s%.2f times the formula's bytes resident, want at most %v", name, b.own, p.Resident))
 			}
 			rows = append(rows, b)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe"
 	"gpipebench/internal/progress"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
@@ -18,7 +19,7 @@ func TestAccumulationMeasuredVerdict(t *testing.T) {
 		"gather, 4 processes: other bits than gathered":                 func(o *rankAccumulated) { o.SHA256 = strings.Repeat("cd", 32) },
 		"gather, 4 processes: 1.20 times the formula's bytes resident,": func(o *rankAccumulated) { o.Resident = o.Program + (o.Held+o.Indices)*6/5 },
 	} {
-		sample := x.Sample(tableRun{x.Spec.Profiles["quick"].Table, 4, wayGather}, 1)
+		sample := x.Sample(tableRun{x.Spec.Profiles["quick"].Table, 4, gpipe.GatherTied}, 1)
 		labtest.CheckVerdict(t, x, sample, func(r *accumulationRecord) { change(&r.Ranks[3]) }, says)
 	}
 }

@@ -55,8 +55,8 @@ type series struct {
 	Nodes       []int  `yaml:"nodes" want:"1..65536"`
 }
 
-// gather and reduce are the ways to accumulate the table's gradient.
-const gather, reduce = "gather", "reduce"
+// gather and reduce are the names of tableWays.
+var gather, reduce = gpipe.GatherTied.String(), gpipe.ReduceTied.String()
 
 func (of series) ways() []string {
 	if of.Gather {

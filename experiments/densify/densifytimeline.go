@@ -11,7 +11,6 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
@@ -50,9 +49,6 @@ func newTimelines() (lab.Experiment, error) {
 	x.Show = s.show
 	return x, nil
 }
-
-// tableWays has the ways of the paper's figure, from the top.
-var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
 
 func (s *timelinesSpec) check() *lab.Problem {
 	if setup := s.Setup.Setup(); setup.Replicas < 2 || setup.Device != gpipe.Host || setup.ShardUpdate {
@@ -137,25 +133,8 @@ func (s *tableStep) table() *tensorLane {
 	return nil
 }
 
-// accumulated is when the table is, and all when every tensor is.
+// accumulated is when the table is.
 func (s *tableStep) accumulated() float64 { return s.table().end() }
-
-func (s *tableStep) all() (last float64) {
-	for i := range s.Lanes {
-		last = max(last, s.Lanes[i].end())
-	}
-	return last
-}
-
-// seconds is the sum of the phases of a name.
-func (l *tensorLane) seconds(names ...string) (sum float64) {
-	for _, p := range l.Phases {
-		if slices.Contains(names, p.Name) {
-			sum += p.End - p.Start
-		}
-	}
-	return sum
-}
 
 // end is when the tensor is accumulated.
 func (l *tensorLane) end() float64 { return l.Phases[1].End }
@@ -167,12 +146,6 @@ func typical(steps []*tableStep) *tableStep {
 }
 
 func (s *timelinesSpec) show(c *timelinesRuns) error {
-	median := func(head string, of func(*tableStep) float64) timed.Column[gpipe.TableGradients] {
-		return timed.Number(head, func(way gpipe.TableGradients) any { return lab.Seconds(stats.Median(c.Each(way, of))) })
-	}
-	phases := func(head string, names ...string) timed.Column[gpipe.TableGradients] {
-		return median(head, func(step *tableStep) float64 { return step.table().seconds(names...) })
-	}
 	table := func(way gpipe.TableGradients) []float64 { return c.Each(way, (*tableStep).accumulated) }
 	first := c.Of[tableWays[0]][0].SHA256
 	equal := func(way gpipe.TableGradients) bool {
@@ -181,13 +154,7 @@ func (s *timelinesSpec) show(c *timelinesRuns) error {
 	timed.Fill(c.Table, tableWays,
 		timed.Text("way", func(way gpipe.TableGradients) any { return way.String() }),
 		timed.Text("operation", func(way gpipe.TableGradients) any { return c.Of[way][0].table().Phases[1].Name }),
-		phases("waiting", "NEGOTIATE_ALLGATHER", "NEGOTIATE_ALLREDUCE", "WAIT_FOR_DATA"),
-		phases("packing", "MEMCPY_IN_FUSION_BUFFER"),
-		phases("transfer", "MPI_ALLGATHER", "MPI_ALLREDUCE"),
-		phases("adding up rows", "SUM_ROWS"),
 		timed.Times("table accumulated", table).Headed("95%, table"),
-		median("all accumulated", (*tableStep).all),
-		median("step", func(step *tableStep) float64 { return step.Seconds }),
 		timed.Ratios("gather / reduce", func(way gpipe.TableGradients) (gather, reduce []float64) {
 			if way == gpipe.ReduceTied {
 				return nil, nil

@@ -50,9 +50,6 @@ const (
 	realRanks     ranksAre = "processes"
 )
 
-// weakWays begin with the one that the paper finds.
-var weakWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
-
 func newDensifyWeak() (lab.Experiment, error) {
 	x := &densifyWeak{Starts: true}
 	s := &x.Spec
@@ -84,7 +81,7 @@ func (x *weakSpec) runs() (all []weakRun) {
 		kind  ranksAre
 		ranks []int
 	}{{emulatedRanks, x.Emulated}, {realRanks, x.Processes}} {
-		for _, way := range weakWays {
+		for _, way := range tableWays {
 			for _, n := range of.ranks {
 				all = append(all, weakRun{of.kind, way, n})
 			}
@@ -124,12 +121,6 @@ func (x *weakSpec) show(c *weakRuns) error {
 		timed.Times("measured step", func(r weakRun) []float64 { return steps(c, r) }),
 		timed.Number("pairs/s", func(r weakRun) any { return lab.Fixed(float64(r.ranks*p.Pairs)/stats.Median(steps(c, r)), 1) }),
 		timed.Ratios("efficiency", func(r weakRun) (one, of []float64) { return efficiency(c, r) }),
-		timed.Ratios("gather / reduce", func(r weakRun) (gather, reduce []float64) {
-			if r.way == gpipe.ReduceTied {
-				return nil, nil
-			}
-			return steps(c, r), steps(c, weakRun{r.kind, gpipe.ReduceTied, r.ranks})
-		}),
 		c.Referred(c.Beside+" efficiency", func(b *weakRuns, r weakRun) any {
 			return lab.Fixed(stats.RatioOf(efficiency(b, r)).Median, 2)
 		}),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gpipebench/gpipe"
 	"gpipebench/internal/testkit"
 )
 
@@ -21,9 +22,12 @@ const (
 
 func (k gradientForm) String() string { return [...]string{"dense", "sparse"}[k] }
 
+// passThrough is what happens to no gradient or one: nothing. No training has such a way.
+const passThrough gpipe.TableGradients = 2
+
 // ruleOutcome is what a rule makes of the gradients of one parameter.
 type ruleOutcome struct {
-	Way accumulationWay
+	Way gpipe.TableGradients
 	// Out is the result's form; without gradients it has none.
 	Out []gradientForm
 	// Converted is how many gradients are turned into the other form first: dense ones
@@ -36,11 +40,11 @@ func byTensorFlow(in []gradientForm) ruleOutcome {
 	rows := count(in, sparse)
 	switch {
 	case len(in) < 2:
-		return ruleOutcome{wayNone, slices.Clone(in), 0}
+		return ruleOutcome{passThrough, slices.Clone(in), 0}
 	case rows == 0:
-		return ruleOutcome{wayReduce, []gradientForm{dense}, 0}
+		return ruleOutcome{gpipe.ReduceTied, []gradientForm{dense}, 0}
 	}
-	return ruleOutcome{wayGather, []gradientForm{sparse}, len(in) - rows}
+	return ruleOutcome{gpipe.GatherTied, []gradientForm{sparse}, len(in) - rows}
 }
 
 // byProposal is the paper's Algorithm 2: gradients are gathered only if none is dense.
@@ -49,17 +53,17 @@ func byProposal(in []gradientForm) ruleOutcome {
 	if len(in) < 2 || rows == 0 || rows == len(in) {
 		return byTensorFlow(in)
 	}
-	return ruleOutcome{wayReduce, []gradientForm{dense}, rows}
+	return ruleOutcome{gpipe.ReduceTied, []gradientForm{dense}, rows}
 }
 
 // overRanks is how Horovod accumulates a gradient of one form over ranks: an all-reduce,
 // or two all-gathers, of rows and of indices. AsDense is its option sparse_as_dense, the
 // paper's Listing 1, which turns rows into a tensor first.
-func overRanks(k gradientForm, asDense bool) accumulationWay {
+func overRanks(k gradientForm, asDense bool) gpipe.TableGradients {
 	if k == sparse && !asDense {
-		return wayGather
+		return gpipe.GatherTied
 	}
-	return wayReduce
+	return gpipe.ReduceTied
 }
 
 func count(in []gradientForm, k gradientForm) (n int) {
@@ -94,9 +98,9 @@ func combinations(n int) (all []string) {
 // them by hand.
 func TestRules(t *testing.T) {
 	want := map[string][2]string{ // gradients: Algorithm 1, Algorithm 2
-		"":    {"pass-through [] 0", "pass-through [] 0"},
-		"D":   {"pass-through [dense] 0", "pass-through [dense] 0"},
-		"S":   {"pass-through [sparse] 0", "pass-through [sparse] 0"},
+		"":    {"TableGradients(2) [] 0", "TableGradients(2) [] 0"},
+		"D":   {"TableGradients(2) [dense] 0", "TableGradients(2) [dense] 0"},
+		"S":   {"TableGradients(2) [sparse] 0", "TableGradients(2) [sparse] 0"},
 		"DD":  {"reduce [dense] 0", "reduce [dense] 0"},
 		"DS":  {"gather [sparse] 1", "reduce [dense] 1"},
 		"SD":  {"gather [sparse] 1", "reduce [dense] 1"},
@@ -130,8 +134,8 @@ func TestTiedTableIsGathered(t *testing.T) {
 	for _, c := range []struct {
 		rule    func([]gradientForm) ruleOutcome
 		asDense bool
-		want    accumulationWay
-	}{{byTensorFlow, false, wayGather}, {byTensorFlow, true, wayReduce}, {byProposal, false, wayReduce}, {byProposal, true, wayReduce}} {
+		want    gpipe.TableGradients
+	}{{byTensorFlow, false, gpipe.GatherTied}, {byTensorFlow, true, gpipe.ReduceTied}, {byProposal, false, gpipe.ReduceTied}, {byProposal, true, gpipe.ReduceTied}} {
 		if got := overRanks(c.rule(tied).Out[0], c.asDense); got != c.want {
 			t.Errorf("%v, as dense: %v; want %v", got, c.asDense, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/internal/kernel"
 	"gpipebench/internal/machine"
@@ -33,13 +34,9 @@ func init() { exchange.Register(accumulationName, func() exchange.Job { return &
 // that of [tiedTable.GatheredBytes], and that of their indices.
 type accumulationJob struct {
 	Table tiedTable
-	Way   accumulationWay // one of accumulationWays
+	Way   gpipe.TableGradients
 	Seed  uint64
 }
-
-// accumulationWays are the ways to accumulate a table's gradient over ranks: the one that the
-// paper finds, and the one that it puts in its place.
-var accumulationWays = []accumulationWay{wayGather, wayReduce}
 
 // rankAccumulated is what one rank has done.
 type rankAccumulated struct {
@@ -69,8 +66,8 @@ func (o *rankAccumulated) seconds() float64 { return o.Densify + o.Exchange + o.
 func (j *accumulationJob) Validate(ranks int) error {
 	t := j.Table
 	switch {
-	case !slices.Contains(accumulationWays, j.Way):
-		return fmt.Errorf("a table's gradient is accumulated by %v: want %v or %v", j.Way, wayReduce, wayGather)
+	case !slices.Contains(tableWays, j.Way):
+		return fmt.Errorf("a table's gradient is accumulated by %v: want %v or %v", j.Way, gpipe.ReduceTied, gpipe.GatherTied)
 	case t.Vocab < 1 || t.Dim < 1 || t.Source < 0 || t.Target < 0 || ranks < 1:
 		return fmt.Errorf("a table of %d rows and %d columns, %d and %d tokens, %d ranks: want 1 or more of each, and tokens from 0", t.Vocab, t.Dim, t.Source, t.Target, ranks)
 	}
@@ -80,7 +77,7 @@ func (j *accumulationJob) Validate(ranks int) error {
 func (j *accumulationJob) Run(ctx context.Context, p *exchange.Party) (any, error) {
 	o := rankAccumulated{Rank: p.Rank(), Program: machine.MaxRSS()}
 	way := j.reduce
-	if j.Way == wayGather {
+	if j.Way == gpipe.GatherTied {
 		way = j.gather
 	}
 	sum, err := way(ctx, p, &o)

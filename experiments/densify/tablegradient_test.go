@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
@@ -53,14 +54,14 @@ func TestAccumulatesBothWays(t *testing.T) {
 	} {
 		for ranks := 1; ranks <= 9; ranks++ {
 			want := exchange.Digest(plainSum(table, ranks, 7))
-			for _, way := range accumulationWays {
+			for _, way := range tableWays {
 				travels := int64(0)
 				for rank, all := range exchangetest.Run[rankAccumulated](t, ranks, &accumulationJob{table, way, 7}) {
 					o := all[rank]
 					testkit.Equal(t, o.SHA256, want, "%+v, %v, rank %d of %d: other bits than the definition", table, way, rank, ranks)
 					travels += o.Received
 					held, indices := table.DenseBytes(), int64(0)
-					if way == wayGather {
+					if way == gpipe.GatherTied {
 						held, indices = table.GatheredBytes(ranks), table.IndexBytes(ranks)
 						if own := table.GatheredBytes(1) + table.IndexBytes(1); o.Received+own != held+indices {
 							t.Errorf("%+v, rank %d of %d: %d bytes received, %d held", table, rank, ranks, o.Received, held+indices)
@@ -71,7 +72,7 @@ func TestAccumulatesBothWays(t *testing.T) {
 					}
 				}
 				want := table.ReduceTravels(ranks)
-				if way == wayGather {
+				if way == gpipe.GatherTied {
 					want = table.GatherTravels(ranks)
 				}
 				testkit.Equal(t, travels, want, "%+v, %v: bytes that travel between %d ranks", table, way, ranks)
@@ -119,8 +120,8 @@ func TestOrderOfRowsShows(t *testing.T) {
 func TestAccumulationRefuses(t *testing.T) {
 	table := tiedTable{Vocab: 3, Dim: 2}
 	for says, j := range map[string]*accumulationJob{
-		"accumulated by pass-through: want reduce or gather": {table, wayNone, 1},
-		"a table of 0 rows": {tiedTable{Dim: 2}, wayGather, 1},
+		"accumulated by TableGradients(2): want reduce or gather": {table, passThrough, 1},
+		"a table of 0 rows": {tiedTable{Dim: 2}, gpipe.GatherTied, 1},
 	} {
 		_, err := exchange.Run(t.Context(), transport.InProcess(), 1, 0, j)
 		var of *failure.UsageError
@@ -132,8 +133,8 @@ func TestAccumulationRefuses(t *testing.T) {
 	ends := transport.Ends(2, func(p place.Place) int { return p.Replica })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, wayGather, 1}); !errors.Is(err, context.Canceled) {
+	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, gpipe.GatherTied, 1}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	testkit.Refused(exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, wayGather, 1}))(t)
+	testkit.Refused(exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, gpipe.GatherTied, 1}))(t)
 }

@@ -3,20 +3,14 @@ package densify
 import (
 	"math"
 
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/reduction"
 )
 
-// accumulationWay is what happens to gradients.
-type accumulationWay uint8
-
-const (
-	wayNone   accumulationWay = iota // nothing: there is at most one
-	wayReduce                        // they are added up, element by element
-	wayGather                        // they are concatenated; rows of one index stand side by side
-)
-
-func (w accumulationWay) String() string { return [...]string{"pass-through", "reduce", "gather"}[w] }
+// tableWays are the ways to accumulate a table's gradient over ranks: the one that the paper finds, and the one that it
+// puts in its place.
+var tableWays = []gpipe.TableGradients{gpipe.GatherTied, gpipe.ReduceTied}
 
 // Bytes of a float32 and of an index.
 const (

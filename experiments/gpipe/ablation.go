@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
@@ -31,12 +29,9 @@ type ablationSpec struct {
 
 // ablatedNetwork is a network on its accelerator.
 type ablatedNetwork struct {
-	Name        string      `yaml:"name" want:"name,key"`
-	Model       train.Model `yaml:"model"`
-	Accelerator string      `yaml:"accelerator" want:"accelerator"`
-	DType       string      `yaml:"dtype" want:"dtype"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	Micro       int         `yaml:"micro"` // examples of a micro-batch
+	Name     string `yaml:"name" want:"name,key"`
+	cells.On `yaml:",inline"`
+	Micro    int `yaml:"micro"` // examples of a micro-batch
 }
 
 // cuts are every partitioner over every cost.
@@ -73,28 +68,27 @@ var ablation = cells.Kind[ablationSpec, cutSample]{
 		}
 		return nil
 	},
-	Planned: func(s *ablationSpec) (list []lab.PlannedRun) {
-		for i, n := range s.Networks {
-			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: slices.Max(s.K)}})
-		}
-		return list
+	Planned: func(s *ablationSpec) []lab.PlannedRun {
+		return lab.PlannedNetworks(s.Networks, func(n ablatedNetwork) lab.ModelledRun { return lab.ModelledRun{Model: n.Model, Most: slices.Max(s.K)} })
 	},
 	Rows: func(s *ablationSpec, _ string) (rows []cells.Row[cutSample], err error) {
 		for _, n := range s.Networks {
-			modeller := n.modeller()
-			for i, k := range s.K {
+			modeller := cells.Shared(func(context.Context) (*cells.Modeller, error) {
+				return cells.NewModeller(&cells.Network{On: n.On}, false, nil)
+			})
+			for _, k := range s.K {
 				rows = append(rows, cells.Row[cutSample]{
-					Has: cells.Values{"network": n.Name, "on": n.Accelerator, "K": k, "last": i == len(s.K)-1, "group": fmt.Sprintf("K = %d", k)},
+					Has: cells.Values{"network": n.Name, "on": n.Accelerator, "K": k, "group": fmt.Sprintf("K = %d", k)},
 					Reads: []cells.Cell[cutSample]{{
 						Sample: lab.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil),
 						Make: func(ctx context.Context) (made cutSample, err error) {
-							m, err := modeller()
+							m, err := modeller(ctx)
 							if err != nil {
 								return made, err
 							}
 							return s.measure(ctx, m, n, k)
 						},
-						Values: func(made cutSample) cells.Values { return s.values(n, k, made) },
+						Values: s.values,
 						Check: func(made cutSample) error {
 							if want := len(s.cuts()); len(made.Cuts) != want {
 								return fmt.Errorf("%d cuts, want %d", len(made.Cuts), want)
@@ -107,12 +101,6 @@ var ablation = cells.Kind[ablationSpec, cutSample]{
 		}
 		return rows, nil
 	},
-}
-
-func (n ablatedNetwork) modeller() func() (*cells.Modeller, error) {
-	return sync.OnceValues(func() (*cells.Modeller, error) {
-		return cells.NewModeller(&cells.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false, nil)
-	})
 }
 
 func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablatedNetwork, k int) (made cutSample, err error) {
@@ -141,9 +129,8 @@ func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablated
 	return made, nil
 }
 
-// values are the throughputs of cuts over that of the base, and what the best rule over each
-// cost gains, and what would be left to gain.
-func (s *ablationSpec) values(n ablatedNetwork, k int, made cutSample) cells.Values {
+// values are the throughputs of cuts, and of even stages, over that of the base.
+func (s *ablationSpec) values(made cutSample) cells.Values {
 	cuts := s.cuts()
 	if made.Cuts == nil { // while a spec is read
 		made.Cuts = make([]cutOutcome, len(cuts))
@@ -153,16 +140,5 @@ func (s *ablationSpec) values(n ablatedNetwork, k int, made cutSample) cells.Val
 	for i, how := range cuts {
 		all["by_"+cells.Word(how.String())] = base.Step.Early / made.Cuts[i].Step.Early
 	}
-	text := fmt.Sprintf("%s, K = %d:", n.Name, k)
-	for _, cost := range s.Costs {
-		name, gain := "", 0.0
-		for i, how := range cuts {
-			if g := base.Step.Early/made.Cuts[i].Step.Early - 1; how.Cost == cost && (name == "" || g > gain) {
-				name, gain = how.Partitioner, g
-			}
-		}
-		text += fmt.Sprintf(" best over %s %s (%s);", cost, lab.Signed(gain), name)
-	}
-	all["answer"] = fmt.Sprintf("%s even stages %s.", text, lab.Signed(base.Step.Early/made.Even-1))
 	return all
 }

@@ -16,7 +16,7 @@ import (
 func TestAblation(t *testing.T) {
 	e := loaded(t, "ablation", ablation)
 	e.Spec.K = []int{2, 4}
-	e.Spec.Networks = []ablatedNetwork{{Name: "small", Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
+	e.Spec.Networks = []ablatedNetwork{{Name: "small", On: cells.On{Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop"}, Micro: 4}}
 	all := cellstest.Measured(t, e)
 	r := cellstest.Report(t, e, func(_, sample string) cutSample { return all[sample] })
 	if len(all) != 2 || len(r.Tables[0].Rows) != 2 {

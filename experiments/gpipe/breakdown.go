@@ -144,17 +144,6 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 }
 
 func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
-	p := r.Profile
-	r.Table.Caption = []string{
-		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
-			p.Model, p.Batch, b.M, breakdownSetup(1, 1).Partitioner, breakdownSetup(1, 1).Cost, b.Optimizer),
-		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
-		"Parts of the step, averaged over devices. They come from replays of the schedule. Each replay adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update (barrier cost: what waiting there adds, not all that devices wait there). They add up to the step; none is a remainder.",
-		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-	}
-	if b.Paper.K > 0 {
-		r.Table.Caption = append(r.Table.Caption, "Source of the paper's values: "+b.Source+". The paper has no part for the last two. Its weight update, in brackets, is not printed: it is what remains to 100%.")
-	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)
 	if err != nil {

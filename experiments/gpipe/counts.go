@@ -68,15 +68,14 @@ var counts = cells.Kind[countsSpec, counted]{
 		}
 		return nil
 	},
-	Planned: func(s *countsSpec) (list []lab.PlannedRun) {
-		for i, n := range s.Networks {
-			most := 1
+	Planned: func(s *countsSpec) []lab.PlannedRun {
+		return lab.PlannedNetworks(s.Networks, func(n countedNetwork) lab.ModelledRun {
+			run := lab.ModelledRun{Model: n.Model, Most: 1}
 			for _, p := range n.Steps {
-				most = max(most, p.K)
+				run.Most = max(run.Most, p.K)
 			}
-			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: most}})
-		}
-		return list
+			return run
+		})
 	},
 	Rows: func(s *countsSpec, _ string) (rows []cells.Row[counted], err error) {
 		row := func(of string, has cells.Values, c cells.Cell[counted]) {

@@ -1,8 +1,6 @@
 package gpipe
 
 import (
-	"strconv"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
@@ -21,15 +19,12 @@ type efficiencySpec struct {
 
 // trainedElsewhere is a network that others have trained, and how fast.
 type trainedElsewhere struct {
-	ID          string      `yaml:"id" want:"id,key"`
-	Name        string      `yaml:"name" want:"name"`
-	Model       train.Model `yaml:"model"`
-	Accelerator string      `yaml:"accelerator" want:"accelerator"`
-	DType       string      `yaml:"dtype" want:"dtype"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	Batch       int         `yaml:"batch"`                   // of one accelerator
-	Measured    float64     `yaml:"measured" want:">0..1e9"` // examples a second and accelerator
-	Origin      string      `yaml:"origin"`                  // of Measured
+	ID       string `yaml:"id" want:"id,key"`
+	Name     string `yaml:"name" want:"name"`
+	cells.On `yaml:",inline"`
+	Batch    int     `yaml:"batch"`                   // of one accelerator
+	Measured float64 `yaml:"measured" want:">0..1e9"` // examples a second and accelerator
+	Origin   string  `yaml:"origin"`                  // of Measured
 }
 
 // acceleratorStep is a modelled step.
@@ -41,12 +36,11 @@ type acceleratorStep struct {
 
 // efficiency models networks at measured rates and at peak rates, which is why it needs code.
 var efficiency = cells.Kind[efficiencySpec, acceleratorStep]{
-	Planned: func(s *efficiencySpec) (list []lab.PlannedRun) {
-		for i, n := range s.Networks {
+	Planned: func(s *efficiencySpec) []lab.PlannedRun {
+		return lab.PlannedNetworks(s.Networks, func(n trainedElsewhere) lab.ModelledRun {
 			n.Model.Aux = 0 // the check is on one example, and the head's batch norm would see a single value of it
-			list = append(list, lab.PlannedRun{Path: []string{"networks", strconv.Itoa(i), "model"}, Run: lab.ModelledRun{Model: n.Model, Most: 1}})
-		}
-		return list
+			return lab.ModelledRun{Model: n.Model, Most: 1}
+		})
 	},
 	Rows: func(s *efficiencySpec, _ string) (rows []cells.Row[acceleratorStep], err error) {
 		for _, n := range s.Networks {
@@ -60,10 +54,9 @@ var efficiency = cells.Kind[efficiencySpec, acceleratorStep]{
 }
 
 func (n trainedElsewhere) cell(as string, peak bool) cells.Cell[acceleratorStep] {
-	return cells.Simulated(as, n.ID, simulate.Simulating{
-		Model: n.Model, Accelerator: n.Accelerator, Peak: peak, Batch: n.Batch, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
-		Setup: train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never},
-	}, func(r *simulate.Simulation) acceleratorStep {
+	sim := n.Simulating(n.Batch, train.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.Naive, Checkpoint: schedule.Never})
+	sim.Peak = peak
+	return cells.Simulated(as, n.ID, sim, func(r *simulate.Simulation) acceleratorStep {
 		return acceleratorStep{r.ExamplesPerSecond, r.Devices[0].PeakBytes, r.Fits}
 	})
 }

@@ -14,7 +14,7 @@ import (
 // A sample is what simulate says, at both rates, and is made once.
 func TestEfficiencyMeasure(t *testing.T) {
 	e := loaded(t, "efficiency", efficiency)
-	n := trainedElsewhere{ID: "small", Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "p100", DType: "f32", Optimizer: "momentum", Batch: 8}
+	n := trainedElsewhere{ID: "small", On: cells.On{Model: train.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "p100", DType: "f32", Optimizer: "momentum"}, Batch: 8}
 	e.Spec.Networks = []trainedElsewhere{n}
 	all := cellstest.Measured(t, e)
 	measured, peak := all[n.cell("", false).Sample], all[n.cell("", true).Sample]

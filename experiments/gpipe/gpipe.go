@@ -3,7 +3,6 @@ package gpipe
 
 import (
 	"embed"
-	"fmt"
 
 	"gpipebench/lab"
 	_ "gpipebench/lab/samebits" // a kind
@@ -61,14 +60,4 @@ func another[E lab.Experiment](id string, New func() (lab.Experiment, error)) (e
 		e = of.(E)
 	}
 	return e, err
-}
-
-// checkModels wants a model for each network in every profile.
-func checkModels(networks int, models func(profile string) int) *lab.Problem {
-	for _, name := range lab.Profiles {
-		if n := models(name); n != networks {
-			return lab.At(fmt.Errorf("%d models for %d networks: want one for each", n, networks), "profiles", name, "models")
-		}
-	}
-	return nil
 }

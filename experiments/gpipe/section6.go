@@ -37,16 +37,12 @@ type section6Profile struct {
 
 // heldNetwork is a network, and the devices on which it is modelled.
 type heldNetwork struct {
-	Name        string      `yaml:"name" want:"name,key"`
-	Of          string      `yaml:"of" want:"name,optional"` // what several rows are of; none: its name
-	Rows        string      `yaml:"rows" want:"id,optional"` // of the tables that have it; none: of the first
-	Model       train.Model `yaml:"model"`
-	Accelerator string      `yaml:"accelerator" want:"accelerator"`
-	DType       string      `yaml:"dtype" want:"dtype"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	Batch       int         `yaml:"batch"`
-	UpTo        int         `yaml:"up_to" want:"0..10000"` // layers, of a network that grows
-	Ways        []string    `yaml:"ways" want:"name"`
+	Name     string `yaml:"name" want:"name,key"`
+	Of       string `yaml:"of" want:"name,optional"` // what several rows are of; none: its name
+	cells.On `yaml:",inline"`
+	Batch    int      `yaml:"batch"`
+	UpTo     int      `yaml:"up_to" want:"0..10000"` // layers, of a network that grows
+	Ways     []string `yaml:"ways" want:"name"`
 }
 
 // way6 is one of them: GPipe's K stages, T devices for each operation, S for each image, or PipeDream.
@@ -68,13 +64,10 @@ func (w way6) devices() int { return max(w.K, 1) * max(w.T, 1) * max(w.S, 1) }
 // step is a step of a network; of T devices sequence says whether they divide the tokens between
 // operations as well.
 func (w way6) step(n heldNetwork, m int, checkpoint string, sequence bool) simulate.Simulating {
-	s := simulate.Simulating{
-		Model: n.Model, Accelerator: n.Accelerator, Batch: n.batch(w), Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType),
-		Setup: train.Setup{
-			Partitions: max(w.K, 1), MicroBatches: m, Spatial: w.S, Schedule: lab.Named(schedule.Parse, w.Schedule), Window: w.Window,
-			Checkpoint: lab.Named(schedule.ParseCheckpoint, checkpoint), Partitioner: partition.MinMax, Cost: train.Time,
-		},
-	}
+	s := n.Simulating(n.batch(w), train.Setup{
+		Partitions: max(w.K, 1), MicroBatches: m, Spatial: w.S, Schedule: lab.Named(schedule.Parse, w.Schedule), Window: w.Window,
+		Checkpoint: lab.Named(schedule.ParseCheckpoint, checkpoint), Partitioner: partition.MinMax, Cost: train.Time,
+	})
 	if w.T > 1 {
 		s.Parallel = gpipe.Parallel{Tensor: w.T, SequenceParallel: sequence, NodeDevices: w.devices(), Recompute: gpipe.RecomputeNone}
 		if s.Setup.Checkpoint == schedule.Always {
@@ -134,7 +127,7 @@ func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err er
 			return err
 		}
 		of := heldStep{
-			Fits: r.Fits, M: s.Setup.MicroBatches, Checkpoint: s.Setup.Checkpoint.String(), Sequence: s.SequenceParallel, Peak: fullest(r),
+			Fits: r.Fits, M: s.Setup.MicroBatches, Checkpoint: s.Setup.Checkpoint.String(), Sequence: s.SequenceParallel, Peak: r.Fullest(),
 			Versions: versions(r), Seconds: r.StepSeconds, Rate: r.ExamplesPerSecond, Sent: r.Breakdown.Communication / r.StepSeconds, Bubble: (r.Breakdown.Bubble + r.Breakdown.Imbalance) / r.StepSeconds,
 		}
 		if w.T > 1 {
@@ -180,16 +173,9 @@ func (n heldNetwork) byChannels(ctx context.Context, w way6) (of heldStep, err e
 	}
 	seconds := r.StepSeconds/float64(w.T) + sent
 	return heldStep{
-		Fits: true, M: 1, Checkpoint: schedule.Never.String(), Peak: fullest(r) / int64(w.T),
+		Fits: true, M: 1, Checkpoint: schedule.Never.String(), Peak: r.Fullest() / int64(w.T),
 		Seconds: seconds, Rate: float64(n.batch(w)) / seconds, Sent: sent / seconds, Versions: 1,
 	}, nil
-}
-
-func fullest(r *simulate.Simulation) (peak int64) {
-	for _, d := range r.Devices {
-		peak = max(peak, d.PeakBytes)
-	}
-	return peak
 }
 
 func versions(r *simulate.Simulation) int {
@@ -216,7 +202,6 @@ func section6Kind[V any](make func(heldNetwork, context.Context, way6) (V, error
 				for i, name := range n.Ways {
 					w := s.Ways[s.way(name)]
 					r := cells.Row[V]{
-						Of: n.Rows,
 						Has: cells.Values{
 							"network": n.Name, "of": cmp.Or(n.Of, n.Name), "way": w.Name, "accelerator": n.Accelerator, "devices": w.devices(), "batch": n.batch(w),
 							"K": max(w.K, 1), "T": max(w.T, 1), "S": max(w.S, 1), "layers": n.Model.Layers,
@@ -281,14 +266,14 @@ func (n heldNetwork) largest(ctx context.Context, w way6) (found largestNetwork,
 	for i := range row {
 		row[i] = i + 1
 	}
-	_, err = searchBorder(row, -1, func(layers int) (bool, error) {
+	_, err = cells.FindBorder(row, -1, func(layers int) (bool, error) {
 		grown := n
 		if grown.Model.Layers = layers; layers+2 < w.K { // with what is before and after them
 			return true, nil
 		}
 		r, err := grown.held(ctx, w)
 		if err == nil && r.Fits {
-			found = largestNetwork{layers, r.Params, fullest(r)}
+			found = largestNetwork{layers, r.Params, r.Fullest()}
 		}
 		return err == nil && r.Fits, err
 	})
@@ -302,7 +287,7 @@ func (n heldNetwork) held(ctx context.Context, w way6) (best *simulate.Simulatio
 	s.Setup.Cost = train.Memory
 	for {
 		r, err := s.Run(ctx)
-		if err != nil || r.Fits || best != nil && fullest(r) >= fullest(best) {
+		if err != nil || r.Fits || best != nil && r.Fullest() >= best.Fullest() {
 			if err == nil && (best == nil || r.Fits) {
 				best = r
 			}

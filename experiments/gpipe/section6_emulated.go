@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
@@ -205,32 +204,43 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 	which := func(r emulatedRow) int {
 		return slices.IndexFunc(x.Ways, func(w emulatedWay) bool { return w.Name == r.way })
 	}
-	update := timed.Times("measured update", each)
-	over := func(head string, first func(emulatedRow) emulatedRow) timed.Column[emulatedRow] {
-		return timed.Ratios(head, func(r emulatedRow) (over, under []float64) { return each(first(r)), each(r) })
-	}
-	timed.Fill(c.Table, fastest,
-		timed.Text("link", func(r emulatedRow) any { return x.Links[r.link].Name }),
-		timed.Text("way", func(r emulatedRow) any { return r.way }),
-		timed.Number("M", func(r emulatedRow) any { return r.m }),
-		timed.Text("of M", func(r emulatedRow) any { return strings.Trim(fmt.Sprint(x.Ways[which(r)].M), "[]") }),
-		update,
-		over("over GPipe", func(r emulatedRow) emulatedRow { return of(r.link, 0) }),
-		over("of fast links", func(r emulatedRow) emulatedRow { return of(0, which(r)) }))
-	layer := &lab.Table{
-		ID: "section6-emulated-layer", Title: "One layer on T emulated devices",
-		Caption: []string{fmt.Sprintf("%s, mini-batches of %d, on T devices that divide its operations in as many blocks, over links that take no time. Over one device: one device's time over theirs, within a round.", c.Profile.Layer, c.Profile.LayerBatch)},
-	}
-	var divided []emulatedRow
+	rows := slices.Clone(fastest)
 	for _, run := range x.divided() {
-		divided = append(divided, emulatedRow{run, 0})
+		rows = append(rows, emulatedRow{run, 0})
 	}
-	timed.Fill(layer, divided, timed.Number("T", func(r emulatedRow) any { return r.parts }), update,
-		over("over one device", func(emulatedRow) emulatedRow { return divided[0] }))
-	c.Tables = []*lab.Table{layer}
+	// over is a column of ways or of the layer alone.
+	over := func(head string, layer bool, base func(emulatedRow) emulatedRow) timed.Column[emulatedRow] {
+		return timed.Ratios(head, func(r emulatedRow) (over, under []float64) {
+			if layer != (r.parts > 0) {
+				return nil, nil
+			}
+			return each(base(r)), each(r)
+		})
+	}
+	timed.Fill(c.Table, rows,
+		timed.Text("link", func(r emulatedRow) any { return x.Links[r.link].Name }),
+		timed.Text("way", func(r emulatedRow) any {
+			if r.parts > 0 {
+				return fmt.Sprintf("one layer, T = %d", r.parts)
+			}
+			return r.way
+		}),
+		timed.Number("M", func(r emulatedRow) any { return max(r.m, 1) }),
+		timed.Text("of M", func(r emulatedRow) any {
+			if r.parts > 0 {
+				return lab.Absent
+			}
+			return lab.JoinWith(x.Ways[which(r)].M, " ")
+		}),
+		timed.Times("measured update", each),
+		over("over GPipe", false, func(r emulatedRow) emulatedRow { return of(r.link, 0) }),
+		over("of fast links", false, func(r emulatedRow) emulatedRow { return of(0, which(r)) }),
+		over("over one device", true, func(emulatedRow) emulatedRow { return rows[len(fastest)] }))
+	ways, layer := *c.Table, *c.Table
+	ways.Rows, layer.Rows = c.Table.Rows[:len(fastest)], c.Table.Rows[len(fastest):]
 	c.Panels = append(
-		plot.TableBars{Panel: "link", Group: "way", Y: "updates a second, over GPipe's", Bars: []string{"over GPipe"}}.Panels(c.Table),
-		plot.TableBars{Group: "T", Title: "one layer", Y: "updates a second, over one device's", Bars: []string{"over one device"}}.Panels(layer)...,
+		plot.TableBars{Panel: "link", Group: "way", Y: "updates a second, over GPipe's", Bars: []string{"over GPipe"}}.Panels(&ways),
+		plot.TableBars{Group: "way", Y: "updates a second, over one device's", Bars: []string{"over one device"}}.Panels(&layer)...,
 	)
 	return nil
 }

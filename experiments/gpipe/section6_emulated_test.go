@@ -31,11 +31,12 @@ func TestSection6Emulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := len(r.Tables[0].Rows); rows != len(e.Spec.Ways)*len(e.Spec.Links) {
-		t.Errorf("%d rows", rows)
+	rows, ways := r.Tables[0].Rows, len(e.Spec.Ways)*len(e.Spec.Links)
+	if len(rows) != ways+len(e.Spec.Parts) {
+		t.Errorf("%d rows", len(rows))
 	}
 	m := r.Tables[0].Column("M")
-	for i, row := range r.Tables[0].Rows {
+	for i, row := range rows[:ways] {
 		var times []float64
 		way := e.Spec.Ways[i%len(e.Spec.Ways)]
 		for _, m := range way.M {

@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
+	"gpipebench/lab/cells"
 	"gpipebench/lab/labtest"
 	"gpipebench/train"
 )
@@ -34,12 +35,12 @@ func TestSection6Counts(t *testing.T) {
 		"channels":  {images, way6{T: 2, M: []int{1}}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := heldNetwork{Model: c.model, Batch: batch}
+			n := heldNetwork{On: cells.On{Model: c.model}, Batch: batch}
 			counted := testkit.Must(n.traffic(t.Context(), c.way))(t)
 			if c.boundary+c.reduced > 0 {
 				testkit.Equal(t, [2]int64{counted.Boundary, counted.Reduced}, [2]int64{c.boundary * activation, c.reduced * activation}, "counted")
 			}
-			s := c.way.step(heldNetwork{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}, c.way.M[0], "never", false).Setup
+			s := c.way.step(heldNetwork{On: cells.On{Accelerator: "p100", DType: "f32", Optimizer: "sgd"}}, c.way.M[0], "never", false).Setup
 			s.Device, s.Cost, s.Threads, s.Tensor, s.Blocks = gpipe.Emulated, train.FLOPs, 1, c.way.T, c.way.T
 			l := testkit.Must(train.Training{Model: c.model, Data: "synthetic", Setup: s, Batch: batch, Steps: max(1, c.way.Window), Optimizer: "sgd", LR: 0.01, Seed: 1}.Open(t.Context()))(t)
 			defer l.Close()
@@ -53,7 +54,7 @@ func TestSection6Counts(t *testing.T) {
 		})
 	}
 	for _, parts := range []int{2, 4} {
-		n := heldNetwork{Model: images, Batch: batch}
+		n := heldNetwork{On: cells.On{Model: images}, Batch: batch}
 		want := testkit.Must(n.traffic(t.Context(), way6{T: parts}))(t)
 		others := int64(parts - 1) // which get the labels, forward and backward
 		rule := sentBytes{MACs: want.MACs, Ruled: want.Ruled, Divided: want.Divided, Gathered: 2 * others * batch * plan.FloatBytes, Messages: 2 * others}
@@ -71,7 +72,7 @@ func TestSection6Counts(t *testing.T) {
 // A step is drawn whether its links go through the host, where the clock has a list of events, or are direct, where it
 // makes them as they are asked for.
 func TestSection6Draws(t *testing.T) {
-	n := heldNetwork{Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}, DType: "f32", Optimizer: "sgd", Batch: 8}
+	n := heldNetwork{On: cells.On{Model: train.Model{Name: train.LanguageModel, Layers: 4, Dim: 32, FF: 64, Heads: 8, Vocab: 512, Seq: 16}, DType: "f32", Optimizer: "sgd"}, Batch: 8}
 	for _, n.Accelerator = range []string{"p100", "tpuv3"} {
 		for _, w := range []way6{
 			{K: 2, M: []int{4}, Checkpoints: []string{"never"}},

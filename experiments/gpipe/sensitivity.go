@@ -29,14 +29,14 @@ type sensitivitySpec struct {
 // one assumption at a time. It has code of its own since its cells belong to other experiments.
 type sensitivity struct {
 	lab.Base[sensitivitySpec]
-	table2  *table2Modelled
-	table3  *table3
+	table2  *cells.Scale
+	table3  *cells.Scale
 	figure3 *figure3
 	others  []accelerator.Variation
 }
 
 func newSensitivity() (lab.Experiment, error) {
-	two, three, err := modelledTables()
+	two, three, decides, err := ModelledTables()
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +45,7 @@ func newSensitivity() (lab.Experiment, error) {
 		return nil, err
 	}
 	s := &sensitivity{table2: two, table3: three, figure3: figure}
-	s.Base.Others = func(profile string) string {
-		return two.Decides(profile) + three.Decides(profile) + figure.Decides(profile)
-	}
+	s.Base.Others = func(profile string) string { return decides(profile) + figure.Decides(profile) }
 	return s, nil
 }
 
@@ -76,7 +74,7 @@ func (s *sensitivity) parts() (parts []part) {
 	for _, of := range []struct {
 		name  string
 		scale *cells.Scale
-	}{{"Table 2", &s.table2.Spec.Scale}, {"Table 3", &s.table3.Spec.Scale}} {
+	}{{"Table 2", s.table2}, {"Table 3", s.table3}} {
 		for _, n := range of.scale.Networks {
 			parts = append(parts, scalePart(of.name, of.scale, n))
 		}
@@ -130,7 +128,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 		}
 		p.values = func(log *records.Log, v accelerator.Variation) (values []cells.Figure, err error) {
 			for _, c := range others {
-				relative, err := modelled.relative(log, n.base().run(), c.run(), v)
+				relative, err := modelled.Relative(log, n.base().run(), c.run(), v)
 				if err != nil {
 					return nil, err
 				}
@@ -185,26 +183,20 @@ func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.
 // movedBy is where the ends of an assumption move a part's cells; nil: there is no such end.
 type movedBy struct {
 	assumption
-	to [2][]float64
+	to [2][]cells.Figure
 }
 
 // readPart is a part with what the log says of it.
 type readPart struct {
 	part
-	own   []float64 // of the cells, with nothing moved
-	fits  []bool    // whether these fit the accelerator's memory
-	moves []movedBy //  of the assumptions that move any cell
+	own   []cells.Figure // of the cells, with nothing moved
+	moves []movedBy      // of the assumptions that move any cell
 }
 
 func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 	r.part = p
-	own, err := p.values(log, accelerator.Variation{})
-	if err != nil {
+	if r.own, err = p.values(log, accelerator.Variation{}); err != nil {
 		return r, err
-	}
-	r.own = numbers(own)
-	for _, f := range own {
-		r.fits = append(r.fits, f.Fits)
 	}
 	for _, a := range s.assumptions(p.accelerator) {
 		m := movedBy{assumption: a}
@@ -212,11 +204,9 @@ func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 			if v == nil {
 				continue
 			}
-			moved, err := p.values(log, *v)
-			if err != nil {
+			if m.to[i], err = p.values(log, *v); err != nil {
 				return r, err
 			}
-			m.to[i] = numbers(moved)
 		}
 		if r.reacts(m.to[0]) || r.reacts(m.to[1]) {
 			r.moves = append(r.moves, m)
@@ -225,17 +215,10 @@ func (s *sensitivity) read(log *records.Log, p part) (r readPart, err error) {
 	return r, nil
 }
 
-func numbers(figures []cells.Figure) (all []float64) {
-	for _, f := range figures {
-		all = append(all, f.X)
-	}
-	return all
-}
-
 // reacts reports whether any cell moves by a thousandth.
-func (r *readPart) reacts(to []float64) bool {
+func (r *readPart) reacts(to []cells.Figure) bool {
 	for i := range to {
-		if math.Abs(to[i]/r.own[i]-1) >= 0.001 {
+		if math.Abs(to[i].X/r.own[i].X-1) >= 0.001 {
 			return true
 		}
 	}
@@ -243,19 +226,19 @@ func (r *readPart) reacts(to []float64) bool {
 }
 
 // valueAt is a cell's value at an end; NaN: there is none.
-func valueAt(values []float64, cell int) float64 {
+func valueAt(values []cells.Figure, cell int) float64 {
 	if values == nil {
 		return math.NaN()
 	}
-	return values[cell]
+	return values[cell].X
 }
 
 // swing is how far an assumption moves a cell, from its lowest to its highest value.
 func (r *readPart) swing(m movedBy, cell int) float64 {
-	lo, hi := r.own[cell], r.own[cell]
+	lo, hi := r.own[cell].X, r.own[cell].X
 	for _, values := range m.to {
 		if values != nil {
-			lo, hi = min(lo, values[cell]), max(hi, values[cell])
+			lo, hi = min(lo, values[cell].X), max(hi, values[cell].X)
 		}
 	}
 	return hi - lo
@@ -279,38 +262,18 @@ func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 	}
 	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts)}}
 	for _, r := range parts {
-		panels := s.tornados(&r)
+		panels, finding := s.tornados(&r)
 		if len(panels) == 0 {
 			continue
 		}
 		of := r.table + ", " + r.network
-		var axes []plot.Axes
-		for _, p := range panels {
-			axes = append(axes, p)
-		}
-		files, err := plot.Files(s.ID()+"-"+lab.Slug(of), lab.Heading{Finding: widestSwing(panels), Subject: of + ": how far each assumption moves a modelled cell"}, axes)
+		files, err := plot.Files(s.ID()+"-"+lab.Slug(of), lab.Heading{Finding: finding, Subject: of + ": how far each assumption moves a modelled cell"}, panels)
 		if err != nil {
 			return nil, err
 		}
 		report.Files = append(report.Files, files...)
 	}
 	return report, nil
-}
-
-// widestSwing says which assumption moves a cell furthest, for its size.
-func widestSwing(panels []*plot.TornadoPanel) (says string) {
-	widest := 0.0
-	for _, p := range panels {
-		for _, s := range p.Swings {
-			for _, to := range []float64{s.Low, s.High} {
-				if moved := math.Abs(to/p.Value - 1); moved > widest {
-					widest = moved
-					says = fmt.Sprintf("Furthest moved: %s, from %.2f to %.2f, by %s (paper: %.4g)", p.Title, p.Value, to, s.Name, p.Paper)
-				}
-			}
-		}
-	}
-	return says
 }
 
 // mostTable names, for each cell, the assumption that moves it most.
@@ -332,12 +295,12 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 	t.Numbers("with that")
 	for _, r := range parts {
 		for i, c := range r.cells {
-			most, best, nearest, unpublished, with := "-", "as it is", r.own[i], "-", lab.Absent
+			most, best, nearest, unpublished, with := "-", "as it is", r.own[i].X, "-", lab.Absent
 			low, high := lab.Absent, lab.Absent
 			for _, m := range r.widest(i) {
 				if !m.published {
 					if unpublished == "-" {
-						unpublished, with = m.name, lab.Fixed(m.to[1][i], 2)
+						unpublished, with = m.name, lab.Fixed(m.to[1][i].X, 2)
 					}
 					continue
 				}
@@ -350,7 +313,7 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 					}
 				}
 			}
-			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), lab.Starred(lab.Fixed(r.own[i], 2), r.fits[i]), lab.Signed(r.own[i]/c.paper-1), most, low, high,
+			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), r.own[i].Value(), lab.Signed(r.own[i].X/c.paper-1), most, low, high,
 				best, lab.Fixed(nearest, 2), lab.Signed(nearest/c.paper-1), unpublished, with)
 		}
 	}
@@ -358,20 +321,26 @@ func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
 	return t
 }
 
-// tornados are plots of all cells that any assumption moves.
-func (s *sensitivity) tornados(r *readPart) (panels []*plot.TornadoPanel) {
+// tornados are plots of all cells that any assumption moves. The finding is which one moves a cell furthest, for its size.
+func (s *sensitivity) tornados(r *readPart) (panels []plot.Axes, finding string) {
+	widest := 0.0
 	for i, c := range r.cells {
-		p := &plot.TornadoPanel{Title: c.name, X: "throughput", Value: r.own[i], Paper: c.paper}
-		for _, m := range r.widest(i) {
-			if len(p.Swings) < s.Spec.Bars {
-				p.Swings = append(p.Swings, plot.Swing{Name: m.name, Low: valueAt(m.to[0], i), High: valueAt(m.to[1], i)})
+		p := &plot.TornadoPanel{Title: c.name, X: "throughput", Value: r.own[i].X, Paper: c.paper}
+		moves := r.widest(i)
+		for _, m := range moves[:min(len(moves), s.Spec.Bars)] {
+			p.Swings = append(p.Swings, plot.Swing{Name: m.name, Low: valueAt(m.to[0], i), High: valueAt(m.to[1], i)})
+			for e := range m.to {
+				to := valueAt(m.to[e], i)
+				if moved := math.Abs(to/p.Value - 1); moved > widest {
+					widest, finding = moved, fmt.Sprintf("Furthest moved: %s, from %.2f to %.2f, by %s (paper: %.4g)", p.Title, p.Value, to, m.name, p.Paper)
+				}
 			}
 		}
-		if len(p.Swings) > 0 {
+		if len(moves) > 0 {
 			panels = append(panels, p)
 		}
 	}
-	return panels
+	return panels, finding
 }
 
 // variations are those that a field of a spec names.

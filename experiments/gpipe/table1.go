@@ -85,14 +85,7 @@ type table1Network struct {
 	Unit         amountUnit      `yaml:"unit"`          // of the paper's amounts of memory
 	Held         int             `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
 	MicroBatches []int           `yaml:"micro_batches"` // of the ablation of activations, in examples
-	Claim        growthClaim     `yaml:"claim"`
 	Columns      []*table1Column `yaml:"columns"`
-}
-
-// growthClaim is by how much the paper says that networks may grow.
-type growthClaim struct {
-	Columns [2]string    `yaml:"columns" want:"name"`
-	Times   lab.Verbatim `yaml:"times"`
 }
 
 // way is how a network is trained: naively, that is in one piece, with every
@@ -239,6 +232,9 @@ func (t *table1) Resolve() *lab.Problem {
 	if !t.Spec.Measured[0].Naive {
 		return lab.At(errNaive, "measured")
 	}
+	if p := lab.CheckEach(t.Spec.Profiles, "networks", func(p table1Profile) int { return len(p.Networks) }, len(t.Spec.Networks), "networks"); p != nil {
+		return p
+	}
 	for _, name := range lab.Profiles {
 		if p := t.checkProfile(t.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
@@ -261,11 +257,6 @@ func (n *table1Network) check() *lab.Problem {
 	if n.Held < 2 || n.Batch%n.Held != 0 {
 		return lab.At(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), "held")
 	}
-	for _, name := range n.Claim.Columns {
-		if n.column(name) < 0 {
-			return lab.At(fmt.Errorf("no column %q", name), "claim")
-		}
-	}
 	switch {
 	case !n.Columns[0].Naive:
 		return lab.At(errNaive, "columns")
@@ -276,9 +267,6 @@ func (n *table1Network) check() *lab.Problem {
 }
 
 func (t *table1) checkProfile(p table1Profile) *lab.Problem {
-	if len(p.Networks) != len(t.Spec.Networks) {
-		return lab.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
-	}
 	if p.Conventions < 1 || p.Conventions > len(t.Spec.Conventions) {
 		return lab.At(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.Spec.Conventions)), "conventions")
 	}
@@ -291,11 +279,6 @@ func (t *table1) checkProfile(p table1Profile) *lab.Problem {
 		}
 	}
 	return nil
-}
-
-// column is a column's place, -1 if there is none of that name.
-func (n *table1Network) column(name string) int {
-	return slices.IndexFunc(n.Columns, func(c *table1Column) bool { return c.Name == name })
 }
 
 // modelled and measured are the names of samples.

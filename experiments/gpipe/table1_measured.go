@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"gpipebench/gpipe"
+	"gpipebench/lab/cells"
 	"gpipebench/nn"
 )
 
 // measuredWay is what fits by the plan, trained in a way on devices of this host, and
 // what training showed.
 type measuredWay struct {
-	Candidate candidate           `json:"candidate"` // the largest that fits
-	Params    int64               `json:"params"`
-	Micro     int                 `json:"micro"` // the largest micro-batch with which it fits
-	M         int                 `json:"m"`
-	Borders   []border[candidate] `json:"borders"`
-	Trained   []trainedStep       `json:"trained"` // both sides of every border
+	Candidate candidate                 `json:"candidate"` // the largest that fits
+	Params    int64                     `json:"params"`
+	Micro     int                       `json:"micro"` // the largest micro-batch with which it fits
+	M         int                       `json:"m"`
+	Borders   []cells.Border[candidate] `json:"borders"`
+	Trained   []trainedStep             `json:"trained"` // both sides of every border
 }
 
 // trainedStep is one training step, or how it failed, without a check of the plan: the

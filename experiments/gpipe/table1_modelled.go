@@ -7,9 +7,9 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/lab/cells"
 	"gpipebench/nn"
 	"gpipebench/nn/graph/op"
-	"gpipebench/nn/trace"
 	"gpipebench/train"
 )
 
@@ -48,11 +48,11 @@ func memoryName(how gpipe.Modelling, micro int) string {
 
 // largest is the largest network that fits under a convention.
 type largest struct {
-	Candidate candidate           `json:"candidate"`
-	Params    int64               `json:"params"`
-	Memory    memory              `json:"memory"`
-	Micro     int                 `json:"micro"` // the largest micro-batch with which it fits
-	Borders   []border[candidate] `json:"borders"`
+	Candidate candidate                 `json:"candidate"`
+	Params    int64                     `json:"params"`
+	Memory    memory                    `json:"memory"`
+	Micro     int                       `json:"micro"` // the largest micro-batch with which it fits
+	Borders   []cells.Border[candidate] `json:"borders"`
 	// PrintedMicro is the largest micro-batch with which the paper's network
 	// fits, 0 if none does; of naive training, the largest mini-batch.
 	PrintedMicro  int    `json:"printed_micro"`
@@ -94,18 +94,13 @@ func convolved(m train.Model) (elems int64, err error) {
 	if !m.Images() {
 		return 0, nil
 	}
-	p, err := way{K: 1}.pipeline(m, nil, 1, 1, nil)
-	if err != nil {
-		return 0, err
-	}
-	in := m.Input(1)
-	traced := trace.Layers(p.Layers, 0, p.Loss, gpipe.BatchOf(in.Inputs, 1), gpipe.BatchOf(in.Targets, 1), true)
-	for _, call := range traced.Function.Graph.Calls {
-		if _, ok := call.Op.(op.Conv2D); ok {
-			elems += int64(call.Out[0].Elems())
+	calls, err := traced(m, m.Input(1))
+	for _, c := range calls {
+		if _, is := c.Op.(op.Conv2D); is {
+			elems += int64(c.Out[0].Elems())
 		}
 	}
-	return elems, nil
+	return elems, err
 }
 
 // estimator plans networks on modelled accelerators, each once.
@@ -294,7 +289,7 @@ func (e *estimator) miniBatch(w way, m train.Model, most, _ int, c counting) (in
 	for i := range row {
 		row[i] = i + 1
 	}
-	b, err := searchBorder(row, e.whole, func(batch int) (bool, error) { return e.fits(w, m, batch, batch, c) })
+	b, err := cells.FindBorder(row, e.whole, func(batch int) (bool, error) { return e.fits(w, m, batch, batch, c) })
 	e.whole = max(0, b.Fits-1)
 	return b.Fits, whole, err
 }

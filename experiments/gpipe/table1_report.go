@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -168,7 +167,6 @@ func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
 		}
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s; mini-batches of %d; %s per device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
 	}
-	table.Notes = append(table.Notes, t.footnotes(r)...)
 	return table
 }
 
@@ -205,52 +203,6 @@ func gridText(m train.Model, g grid) string {
 		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, lab.JoinWith(g.Layers, ","), g.Filters.Step)
 	}
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, L in steps of 1", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
-}
-
-// footnotes are what is odd about the printed table, computed from it.
-func (t *table1) footnotes(r *table1Results) (notes []string) {
-	for _, h := range r.halves {
-		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
-		if printed := to.column.Params.number() / from.column.Params.number(); h.Claim.Times != "" && !math.IsNaN(printed) {
-			notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %s times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
-				h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params, from.column.Params, printed, float64(to.modelled.Params)/float64(from.modelled.Params)))
-		}
-		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
-			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
-		}
-	}
-	return notes
-}
-
-// amountNotes are those on a network's printed amounts of memory.
-func (h *table1Half) amountNotes() (notes []string) {
-	var off []string
-	for _, w := range h.printed {
-		c, bytes := w.column, 12*w.modelled.Params
-		if c.Swapped && c.ParamMemory != "" && c.Activations != "" {
-			notes = append(notes, fmt.Sprintf("%s, %s: the paper prints %s for parameters and %s for activations. 12 bytes per parameter are %s %v, so the two figures are interchanged in print. Here they are in the right order.",
-				h.Name, c.Name, c.ParamMemory, c.Activations, h.Unit.of(bytes), h.Unit))
-		}
-		got, _ := c.memory()
-		if ratio := got.number() * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
-			off = append(off, fmt.Sprintf("%s, %s printed and %s computed", c.Name, got, h.Unit.of(bytes)))
-		}
-	}
-	other := amountUnit(1 << 30)
-	if h.Unit == other {
-		other = 1e9
-	}
-	middle := h.printed[1]
-	if middle.column.ParamMemory == "" {
-		return notes
-	}
-	bytes := 12 * middle.modelled.Params
-	unit := fmt.Sprintf("%s: the paper's memory figures are in %v: 12 bytes per parameter of %s are %s %v or %s %v, and the paper prints %s.",
-		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory)
-	if len(off) > 0 {
-		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
-	}
-	return append(notes, unit)
 }
 
 func timesAs(a, b int64) lab.Value {
@@ -333,7 +285,6 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
 				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
 		}
-		table.Notes = append(table.Notes, h.amountNotes()...)
 	}
 	return table
 }
@@ -345,7 +296,7 @@ func (t *table1) fitsTable(r *table1Results) *lab.Table {
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit, and the largest network under each",
 		Caption: []string{
 			"Fits: the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is the smallest micro-batch's. Naive-1, no: the mini-batch does not fit; then the number says how many examples would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ".",
-			"Largest, by convention: the modelled column of table1, and after the network M. " + conventionsSay,
+			"Largest, by convention: the modelled column of table1, and after the network M. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again.",
 		},
 	}
 	table.Texts("network", "way")
@@ -355,28 +306,18 @@ func (t *table1) fitsTable(r *table1Results) *lab.Table {
 			table.Numbers(what + ", " + c.String())
 		}
 	}
-	n := len(r.conventions)
-	fitting, same, all := make([]int, n), make([]int, n), make([]int, n)
 	for _, h := range r.halves {
 		for _, w := range h.printed {
-			fits, found := make([]any, n), make([]any, n)
-			for k, c := range r.conventions {
-				l, ok := w.modelled.Largest[c.String()]
-				if !ok {
-					fits[k], found[k] = lab.Absent, lab.Absent
-					continue
+			var fits, found []lab.Value
+			for _, c := range r.conventions {
+				largest, peak := lab.Absent, lab.Absent
+				if l, ok := w.modelled.Largest[c.String()]; ok {
+					peak = h.fits(w, c, l)
+					if largest = l.Candidate.value(); !l.Candidate.none() {
+						largest = lab.Joined("%v, %v", largest, l.Memory.M)
+					}
 				}
-				all[k]++
-				var is bool
-				if fits[k], is = h.fits(w, c, l); is {
-					fitting[k]++
-				}
-				if found[k] = l.Candidate.value(); !l.Candidate.none() {
-					found[k] = lab.Joined("%v, %v", l.Candidate.value(), l.Memory.M)
-				}
-				if !l.Candidate.none() && l.Candidate == w.column.candidate {
-					same[k]++
-				}
+				fits, found = append(fits, peak), append(found, largest)
 			}
 			least := 1
 			if w.Naive {
@@ -385,50 +326,17 @@ func (t *table1) fitsTable(r *table1Results) *lab.Table {
 			table.Add(h.Name, w.Name, w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro, fits, found)
 		}
 	}
-	counted := func(counts []int) string {
-		var parts []string
-		for k, c := range r.conventions {
-			parts = append(parts, fmt.Sprintf("%d of %d (%v)", counts[k], all[k], c))
-		}
-		return strings.Join(parts, ", ") + "."
-	}
-	table.Notes = []string{"The paper's networks that fit: " + counted(fitting), "How often the largest network is the paper's: " + counted(same)}
-	for _, h := range r.halves {
-		table.Notes = append(table.Notes, r.smallestNote(h))
-	}
 	return table
 }
 
-// fits is with which M one of the paper's networks fits, and whether it does.
-func (h *table1Half) fits(w *table1Row, c counting, l largest) (lab.Value, bool) {
+// fits is with which M one of the paper's networks fits, or that it does not.
+func (h *table1Half) fits(w *table1Row, c counting, l largest) lab.Value {
 	peak := lab.Bytes(l.PrintedMemory.Peak[c.Accounting])
 	switch {
 	case w.Naive && l.PrintedMicro < h.Batch:
-		return lab.Joined("no: %v examples", l.PrintedMicro), false
+		return lab.Joined("no: %v examples", l.PrintedMicro)
 	case l.PrintedMicro == 0:
-		return lab.Joined("no: %v", peak), false
+		return lab.Joined("no: %v", peak)
 	}
-	return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
+	return lab.Joined("M = %v: %v", l.PrintedMemory.M, peak)
 }
-
-// smallestNote is what the fullest device of a network's last column takes with
-// the smallest micro-batch, by convention.
-func (r *table1Results) smallestNote(h *table1Half) string {
-	last, micro := h.printed[len(h.printed)-1], slices.Min(h.MicroBatches)
-	var parts []string
-	for _, conv := range r.conventions {
-		if h.Model.Images() && !conv.Scores {
-			continue
-		}
-		peak := last.modelled.Memory[memoryName(conv.storage(), micro)].Peak[conv.Accounting]
-		part := fmt.Sprintf("%s (%v)", units.FormatBytes(peak), conv)
-		if peak > last.modelled.Capacity {
-			part += ", which does not fit"
-		}
-		parts = append(parts, part)
-	}
-	return fmt.Sprintf("%s, %s at M = %d: a device has %s, and the fullest one takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
-}
-
-// conventionsSay explains the names of conventions.
-const conventionsSay = "bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again."

@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
+	"gpipebench/lab/cells"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
@@ -108,63 +109,15 @@ func (g grid) rows() [][]candidate {
 	return rows
 }
 
-// border is where along a row things cease to fit.
-type border[T any] struct {
-	Fits T `json:"fits"` // the last that does; zero: not even the first
-	Not  T `json:"not"`  // the first that does not; zero: all do
-}
-
-// searchBorder finds the border in a row by bisection, which assumes that a larger network
-// takes more memory. It looks first at guess, the index of a
-// border that may be near; below 0: none.
-func searchBorder[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], error) {
-	lo, hi := -1, len(row)
-	look := func(i int) error {
-		ok, err := fits(row[i])
-		if ok {
-			lo = i
-		} else {
-			hi = i
-		}
-		return err
-	}
-	for width := 1; guess >= 0 && guess < len(row) && lo+1 < hi; width *= 2 { // gallop from the guess
-		if err := look(guess); err != nil {
-			return border[T]{}, err
-		}
-		if lo >= 0 && hi < len(row) {
-			break
-		}
-		if lo == guess {
-			guess += width
-		} else {
-			guess -= width
-		}
-	}
-	for lo+1 < hi {
-		if err := look((lo + hi) / 2); err != nil {
-			return border[T]{}, err
-		}
-	}
-	var b border[T]
-	if lo >= 0 {
-		b.Fits = row[lo]
-	}
-	if hi < len(row) {
-		b.Not = row[hi]
-	}
-	return b, nil
-}
-
 // borders finds the border in every row of a grid, and the largest network that fits,
 // of most parameters. The search begins where a border was found before, or at guess.
-func (c *cuts) borders(m train.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], largest candidate, most int64, err error) {
+func (c *cuts) borders(m train.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []cells.Border[candidate], largest candidate, most int64, err error) {
 	for i, row := range rows {
 		at, ok := c.found[i]
 		if !ok {
 			at = guess(row)
 		}
-		b, err := searchBorder(row, at, fits)
+		b, err := cells.FindBorder(row, at, fits)
 		if err != nil {
 			return nil, largest, 0, err
 		}
@@ -191,7 +144,7 @@ func largestMicro(batch, least int, fits func(size int) (bool, error)) (int, err
 	for size := least; size <= batch && batch%size == 0; size *= 2 {
 		row = append(row, size)
 	}
-	b, err := searchBorder(row, 0, fits)
+	b, err := cells.FindBorder(row, 0, fits)
 	return b.Fits, err
 }
 

@@ -15,50 +15,12 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/internal/testkit"
+	"gpipebench/lab/cells"
 	"gpipebench/lab/cells/cellstest"
 	"gpipebench/lab/labtest"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
-
-// Every border of every row is found from every guess, in few looks.
-func TestTable1Search(t *testing.T) {
-	for _, n := range []int{1, 2, 5, 40} {
-		row := make([]int, n)
-		for i := range row {
-			row[i] = 10 * (i + 1)
-		}
-		for fit := range n + 1 {
-			for guess := -1; guess <= n; guess++ {
-				looks := map[int]int{}
-				b, err := searchBorder(row, guess, func(x int) (bool, error) { looks[x]++; return x <= 10*fit, nil })
-				want := border[int]{10 * fit, 10 * (fit + 1)}
-				if fit == n {
-					want.Not = 0
-				}
-				if err != nil || b != want {
-					t.Errorf("%d fit of %d, guess %d: %+v, %v; want %+v", fit, n, guess, b, err, want)
-				}
-				most := 2*int(math.Log2(float64(n))+1) + 2
-				if guess >= 0 && guess < n && max(guess-fit, fit-guess) <= 1 {
-					most = min(most, 4)
-				}
-				for x, times := range looks {
-					if times > 1 {
-						t.Errorf("%d fit of %d, guess %d: looked %d times at %d", fit, n, guess, times, x)
-					}
-				}
-				if len(looks) > most {
-					t.Errorf("%d fit of %d, guess %d: %d looks, want at most %d", fit, n, guess, len(looks), most)
-				}
-			}
-		}
-	}
-	boom := errors.New("boom")
-	if _, err := searchBorder([]int{1, 2, 3}, 1, func(int) (bool, error) { return false, boom }); !errors.Is(err, boom) {
-		t.Errorf("error %v", err)
-	}
-}
 
 func TestTable1Rows(t *testing.T) {
 	var g grid
@@ -269,7 +231,7 @@ func TestTable1LeastMicro(t *testing.T) {
 func TestTable1Judge(t *testing.T) {
 	fine := func() *measuredWay {
 		return &measuredWay{
-			Borders: []border[candidate]{{candidate{3, 8}, candidate{3, 16}}},
+			Borders: []cells.Border[candidate]{{Fits: candidate{3, 8}, Not: candidate{3, 16}}},
 			Trained: []trainedStep{
 				{candidate: candidate{3, 8}, Accepted: true, OK: true, Peak: []int64{5, 6}, HighWater: []int64{5, 6}},
 				{candidate: candidate{3, 16}, Refusal: "no", Error: "out of memory"},
@@ -323,7 +285,6 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"{layers_up_to: 4096}", "{layers_up_to: 0}", "largest number of layers"},
 		{"[1, 2, 4, 8]", "[1, 2, 4, 7]", "do not divide"},
 		{"held: 8", "held: 7", "divide 128"},
-		{"[Naive-1, Pipeline-128]", "[Naive-1, Pipeline-129]", "no column"},
 		{"params: 82M", "params: many", "want an amount"},
 		{"unit: GiB", "unit: lots", "want GB or GiB"},
 		{"capacity: 16MiB", "capacity: 16MB", "whole MiB"},

@@ -99,17 +99,11 @@ func (t *table2) show(r *timed.Reporting[table2Profile]) error {
 		return err
 	}
 	model, paperModel, base, table := r.Profile.Model, t.Spec.PaperModel, t.Spec.Base, r.Table
-	table.Caption = []string{
+	table.Caption = append(table.Caption,
 		fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
 			model.Dim, model.FF, model.Heads, model.Vocab, model.Seq, float64(paperModel.Dim)/float64(model.Dim), float64(paperModel.Seq)/float64(model.Seq),
 			softmaxLayers(costs), softmaxLayers(paperCosts), t.Spec.Batch),
-		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
-			t.conventions.Schedule, t.conventions.Checkpoint, lab.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
-		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
-		timed.TheoryCaption,
-		beside.caption(),
-		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
-	}
+		beside.caption())
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
 	table.Numbers(modelledColumns...)
 	table.Numbers("measured", "95%", "measured/paper")

@@ -3,10 +3,8 @@ package gpipe
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe"
-	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/timed"
@@ -42,21 +40,18 @@ type table2Amoebanet struct {
 func newTable2Amoebanet() (lab.Experiment, error) {
 	beside, err := modelledNetwork("amoebanet")
 	a := &table2Amoebanet{Modelled: beside}
-	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
+	a.Check, a.Runs, a.Show, a.Also = a.check, a.runs, a.show, a.Spec.also
 	a.Beside = func() []lab.Job { return a.beside().Jobs() }
 	a.Others, a.Partly = beside.Decides, true
 	return a, err
 }
 
-func (a *table2Amoebanet) Resolve() *lab.Problem {
+func (a *table2Amoebanet) check() *lab.Problem {
 	a.costs = nil
 	for _, name := range a.Spec.Costs {
 		a.costs = append(a.costs, lab.Named(train.ParseCost, name))
 	}
 	if p := a.Spec.CheckPaper(a.Spec.Paper); p != nil {
-		return p
-	}
-	if p := a.CheckRuns(); p != nil {
 		return p
 	}
 	return a.beside().check()
@@ -103,15 +98,7 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 	}
 	base, table := a.Spec.Base, r.Table
 	standard := amoebanetSetup(train.FLOPs, base)
-	table.Caption = []string{
-		fmt.Sprintf("The paper's 18 normal cells at reduced scale: %v, mini-batch %d throughout (the paper adjusted it to fit memory, torchgpipe for every cell).", r.Profile.Model, r.Profile.Batch),
-		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v, free links, one thread a device, %s. Every cell is cut twice: to balance FLOPs, and to balance what each layer takes by itself on this machine, measured beforehand. Each cut is relative to its own K = %d, M = %d.",
-			standard.Schedule, standard.Checkpoint, lab.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
-		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
-		"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
-		beside.caption(),
-		"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
-	}
+	table.Caption = append(table.Caption, beside.caption())
 	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
 	table.Numbers(modelledColumns...)
 	var bars []string
@@ -139,24 +126,7 @@ func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
 		}
 		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
 	}
-	table.Notes = append(append(table.Notes, lab.StarNote(table)...), a.imbalanceNote(r.Runs))
+	table.Notes = append(table.Notes, lab.StarNote(table)...)
 	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Across: "paper", Bars: append(bars, "modelled", "torchgpipe", "theory, cut")}.Panels(table)
 	return nil
-}
-
-// imbalanceNote says what the cuts come to where there are the most
-// micro-batches, and so the least bubble.
-func (a *table2Amoebanet) imbalanceNote(runs map[string]*timed.Measured) string {
-	m := slices.Max(a.Spec.M)
-	var each []string
-	for _, cost := range a.costs {
-		var balances, losses []string
-		for _, k := range a.Spec.K {
-			run := runs[amoebanetRun(cost, lab.Cell{K: k, M: m})]
-			balances = append(balances, fmt.Sprintf("%.2f", run.Balance()))
-			losses = append(losses, units.FormatShare(run.Parts.Imbalance, run.Parts.Step))
-		}
-		each = append(each, fmt.Sprintf("cut by %v their mean is %s of the largest, and %s of the step is imbalance", cost, strings.Join(balances, " / "), strings.Join(losses, " / ")))
-	}
-	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, lab.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
 }

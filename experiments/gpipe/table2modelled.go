@@ -28,18 +28,14 @@ type table2Modelled struct {
 
 func newTable2Modelled() (lab.Experiment, error) { return &table2Modelled{}, nil }
 
-// modelledTables are the experiments of Tables 2 and 3, whose cells others model as well.
-func modelledTables() (two *table2Modelled, three *table3, err error) {
-	if two, err = another[*table2Modelled]("table2-modelled", newTable2Modelled); err == nil {
-		three, err = another[*table3]("table3", newTable3)
-	}
-	return two, three, err
-}
-
-// ModelledTables are Table 2's and Table 3's networks and conventions, and what decides their
+// ModelledTables are Table 2's and Table 3's networks and conventions, which others model as well, and what decides their
 // samples in a profile.
 func ModelledTables() (two, three *cells.Scale, decides func(profile string) string, err error) {
-	of, other, err := modelledTables()
+	of, err := another[*table2Modelled]("table2-modelled", newTable2Modelled)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	other, err := another[*table3]("table3", newTable3)
 	if err != nil {
 		return nil, nil, nil, err
 	}

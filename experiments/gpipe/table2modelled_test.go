@@ -14,15 +14,15 @@ import (
 
 // The conventions of Table 2 are Table 3's: both are read under the same.
 func TestTable2ModelledConventions(t *testing.T) {
-	two, three, err := modelledTables()
-	if err != nil || !reflect.DeepEqual(two.Spec.Conventions, three.Spec.Conventions) {
-		t.Errorf("%+v and %+v, %v", two.Spec.Conventions, three.Spec.Conventions, err)
+	two, three, _, err := ModelledTables()
+	if err != nil || !reflect.DeepEqual(two.Conventions, three.Conventions) {
+		t.Errorf("%+v and %+v, %v", two.Conventions, three.Conventions, err)
 	}
 }
 
 // A variation changes what is simulated, wherever an accelerator's figures go.
 func TestTable2ModelledVariations(t *testing.T) {
-	n := &cells.Network{ID: "small", Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
+	n := &cells.Network{ID: "small", On: cells.On{Model: cellstest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}}
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
 		m := testkit.Must(cells.NewModeller(n, false, nil))(t)

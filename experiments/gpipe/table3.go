@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
@@ -43,20 +42,17 @@ type table3 struct {
 
 func newTable3() (lab.Experiment, error) {
 	t := &table3{}
-	t.Runs, t.Show, t.Reduce, t.CoreRate = t.runs, t.show, t.reduce, true
+	t.Check, t.Runs, t.Show, t.Reduce, t.CoreRate = t.check, t.runs, t.show, t.reduce, true
 	t.Beside, t.Also = t.Spec.Scale.Jobs, t.Spec.Scale.Planned
 	return t, nil
 }
 
-func (t *table3) Resolve() *lab.Problem {
+func (t *table3) check() *lab.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
 	t.cut = t.Spec.CutSpec.Setup(train.Setup{Device: gpipe.Emulated, Threads: 1})
-	if p := checkModels(len(t.Spec.Networks), func(profile string) int { return len(t.Spec.Profiles[profile].Models) }); p != nil {
-		return p
-	}
-	return t.CheckRuns()
+	return lab.CheckEach(t.Spec.Profiles, "models", func(p table3Profile) int { return len(p.Models) }, len(t.Spec.Networks), "networks")
 }
 
 func table3Run(n *cells.Network, c lab.Cell) string {
@@ -79,56 +75,6 @@ func (t *table3) runs(p table3Profile) (runs []timed.Run) {
 	return runs
 }
 
-// linkRatios are the links that a network's steps are replayed over.
-type linkRatios struct {
-	rate    float64 // of a core here, the median over rounds
-	peak    float64 // of the accelerator
-	traffic float64 // bytes handed on for each FLOP, over that of the paper's network
-	link    clock.Link
-	out     []int64 // bytes that each layer hands on for an example
-}
-
-// linksOf are those for a network that is measured as model, on cores of a rate.
-func linksOf(rate float64, n *cells.Network, model train.Model) (r linkRatios, err error) {
-	a, err := accelerator.Named(n.Accelerator)
-	if err != nil {
-		return r, err
-	}
-	out, flops, err := timed.HandedOn(model)
-	if err != nil {
-		return r, err
-	}
-	papers, papersFLOPs, err := timed.HandedOn(n.Model)
-	if err != nil {
-		return r, err
-	}
-	return linkRatios{rate, a.F32, timed.Traffic(out, flops) / timed.Traffic(papers, papersFLOPs), a.Link, out}, nil
-}
-
-// strict has the accelerator's bytes for each floating-point operation. The
-// latency, an assumption of microseconds beside tasks of many milliseconds at
-// the paper's scale, is left out.
-func (r linkRatios) strict() clock.Link {
-	return clock.Link{Bandwidth: r.link.Bandwidth * r.rate / r.peak, ThroughHost: r.link.ThroughHost}
-}
-
-// scaled is as much faster as the smaller network has more traffic for each
-// operation than the paper's, so that transfers take the share of a step that
-// they would take at the paper's scale.
-func (r linkRatios) scaled() clock.Link {
-	l := r.strict()
-	l.Bandwidth *= r.traffic
-	return l
-}
-
-// slowed is scaled beside an accelerator that reaches a share of its peak: its links are as much
-// faster beside its work.
-func (r linkRatios) slowed(share float64) clock.Link {
-	l := r.scaled()
-	l.Bandwidth /= share
-	return l
-}
-
 const fastLink, toScale, atLeast = "fast link", "PCI-E, to scale", "PCI-E, P100 at 30%"
 
 // leastShare of the peak is an assumption, below the half or so that ResNet-50's published throughput
@@ -139,16 +85,16 @@ const leastShare = 0.3
 // the paper is measured to scale.
 var links = []struct {
 	name string
-	of   func(linkRatios) clock.Link
+	of   func(timed.Links) clock.Link
 }{
-	{fastLink, func(linkRatios) clock.Link { return clock.Link{} }},
-	{toScale, linkRatios.scaled},
-	{"PCI-E, bytes per FLOP", linkRatios.strict},
-	{atLeast, func(r linkRatios) clock.Link { return r.slowed(leastShare) }},
+	{fastLink, func(timed.Links) clock.Link { return clock.Link{} }},
+	{toScale, timed.Links.Scaled},
+	{"PCI-E, bytes per FLOP", timed.Links.Strict},
+	{atLeast, func(l timed.Links) clock.Link { return l.Slowed(leastShare) }},
 }
 
 // networks are the runs of each network, and the links that these are replayed over.
-func (t *table3) networks(r *timed.Rounds, log *records.Log) (runs [][]timed.Run, ratios []linkRatios, err error) {
+func (t *table3) networks(r *timed.Rounds, log *records.Log) (runs [][]timed.Run, ratios []timed.Links, err error) {
 	rate, err := r.MedianCoreRate(log)
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +102,7 @@ func (t *table3) networks(r *timed.Rounds, log *records.Log) (runs [][]timed.Run
 	cells := len(t.Spec.Cells())
 	for i, n := range t.Spec.Networks {
 		of := r.Runs[i*cells : (i+1)*cells]
-		ratio, err := linksOf(rate, n, of[0].Training.Model)
+		ratio, err := timed.LinksOf(rate, n.Accelerator, n.Model, of[0].Training.Model)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -173,7 +119,7 @@ func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map
 	}
 	for i, of := range runs {
 		for j := range of {
-			of[j].Over = &timed.Crossing{Link: ratios[i].scaled(), Out: ratios[i].out}
+			of[j].Over = &timed.Crossing{Link: ratios[i].Scaled(), Out: ratios[i].Out}
 		}
 	}
 	return r.All(log)
@@ -212,17 +158,6 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 	}
 	base, table := t.Spec.Base, r.Table
 	several := len(t.Spec.M) > 1
-	baseName := fmt.Sprintf("K = %d", base.K)
-	if several {
-		baseName += fmt.Sprintf(", M = %d", base.M)
-	}
-	table.Caption = []string{
-		fmt.Sprintf("M = %s, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own %s.", lab.JoinWith(t.Spec.M, ", "), t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, baseName),
-		timed.EmulatedCaption(r.Profile.Rounds, "cell"),
-		"Links: the same timed tasks, replayed over four links. Through PCI-E a transfer goes by way of the host's memory: two legs, and each occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. P100 at 30%: to scale, beside a P100 that reaches that share of its peak, where its links are as much faster beside its work. Fast link: transfers take no time. PCI-E / fast link: the speed-up over PCI-E, to scale, relative to that over the fast link, of the same tasks. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
-		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
-		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
-	}
 	table.Texts("network")
 	table.Numbers("K")
 	if several {
@@ -242,7 +177,7 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) error {
 		model := r.Profile.Models[i]
 		ratios := ratiosOf[i]
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
-			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
+			n.Name, model, ratios.Rate/1e9, ratios.Peak/1e12, ratios.Of.Bandwidth/1e9, ratios.Strict().Bandwidth/1e6, ratios.Traffic, ratios.Scaled().Bandwidth/1e6))
 		costs, err := train.FlopsOf(model)
 		if err != nil {
 			return err

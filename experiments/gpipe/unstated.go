@@ -95,9 +95,9 @@ func orNone(field string, names []string) (all []accelerator.Variation, p *lab.P
 type swept struct {
 	*scenario
 	setup    train.Setup
-	modelled figure3Modelled
-	padding  accelerator.Variation
-	as       string // the choice but for the padding, in the words of the table
+	modelled cells.Filling
+	padding  int    // its number
+	as       string // the choice but for the padding
 }
 
 func (s swept) run() string { return s.scenario.run() + "/" + s.as }
@@ -109,7 +109,7 @@ func (u *unstated) sweep(s *scenario) (all []swept) {
 		ms = []int{1}
 	}
 	for _, m := range ms {
-		for _, padding := range u.paddings {
+		for padding := range u.paddings {
 			for _, cut := range u.Spec.Cuts {
 				one := swept{s, cut.Setup(s.setup), u.figure3.Spec.Modelled, padding, fmt.Sprintf("M = %d, %v", m, cut)}
 				one.setup.MicroBatches = m
@@ -121,15 +121,12 @@ func (u *unstated) sweep(s *scenario) (all []swept) {
 	return all
 }
 
-// variationName is a variation in the words of the table.
-func variationName(v accelerator.Variation) string { return cmp.Or(v.Name, asPublished) }
-
 func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	var jobs []lab.Job
-	modellers := u.figure3.Spec.Modelled.modellers(u.paddings)
+	modellers := u.figure3.Spec.Modelled.Modellers(u.paddings)
 	for _, s := range u.figure3.scenarios() {
 		for _, one := range u.sweep(s) {
-			jobs = append(jobs, one.modelled.job(one.run(), s.of.Model, one.setup, one.padding, modellers))
+			jobs = append(jobs, one.modelled.Job(one.run(), one.setup, u.paddings[one.padding], modellers(s.of.Model, one.setup), one.padding))
 		}
 	}
 	var scales []*cells.Scale
@@ -140,51 +137,38 @@ func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return lab.MakeMissing(ctx, u.ID(), log, p, jobs)
 }
 
-// extent is the lowest and the highest of some figures, and of what each is.
-type extent struct {
-	low, high     cells.Figure
-	lowAt, highAt string
-	n             int
-}
+// extent is the lowest and the highest of some figures.
+type extent struct{ low, high cells.Figure }
 
 func newExtent() extent {
 	return extent{low: cells.Figure{X: math.Inf(1)}, high: cells.Figure{X: math.Inf(-1)}}
 }
 
-func (e *extent) add(f cells.Figure, at string) {
-	e.n++
+func (e *extent) add(f cells.Figure) {
 	if f.X < e.low.X {
-		e.low, e.lowAt = f, at
+		e.low = f
 	}
 	if f.X > e.high.X {
-		e.high, e.highAt = f, at
+		e.high = f
 	}
 }
 
-// figureExtent is the extent of a scenario's throughput relative to its base's, which is cut and padded alike.
+// figureExtent is the extent of a scenario's throughput relative to its base's, which is cut and padded alike, with the
+// fixed mini-batch and with one that fills memory.
 func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
 	e, bases := newExtent(), u.sweep(s.of.base())
 	for i, one := range u.sweep(s) {
-		values, err := one.modelled.relative(log, bases[i%len(bases)].run(), one.run(), one.padding)
+		values, err := one.modelled.Relative(log, bases[i%len(bases)].run(), one.run(), u.paddings[one.padding])
 		if err != nil {
 			return e, err
 		}
-		for j, batch := range []string{"fixed batch", "filled batch"} {
-			if len(values[j].Numbers) > 0 {
-				e.add(cells.Figure{X: values[j].Numbers[0], Fits: !values[j].IsStarred()}, fmt.Sprintf("%s, %s, %s", one.as, batch, variationName(one.padding)))
+		for _, v := range values {
+			if len(v.Numbers) > 0 {
+				e.add(cells.Figure{X: v.Numbers[0], Fits: !v.IsStarred()})
 			}
 		}
 	}
 	return e, nil
-}
-
-// joined are cuts in words.
-func joined(cuts []cells.CutSpec) string {
-	var all []string
-	for _, c := range cuts {
-		all = append(all, c.String())
-	}
-	return strings.Join(all, ", ")
 }
 
 func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
@@ -192,16 +176,15 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 		ID: u.ID(), Title: u.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("Lowest, highest: of a cell, relative to the base under the same choice. Figure 3: M of %s, cut by %s, with figure3's mini-batch (or as many examples as there are micro-batches) and with the largest of its multiples that fits, on an accelerator %s. Table 3: every convention of table3, on an accelerator %s.",
-				lab.JoinWith(u.Spec.M, ", "), joined(u.Spec.Cuts), strings.Join(u.Spec.Paddings, " or with "), strings.Join(u.Spec.Links, " or with ")),
+				lab.JoinWith(u.Spec.M, ", "), lab.JoinWith(u.Spec.Cuts, ", "), strings.Join(u.Spec.Paddings, " or with "), strings.Join(u.Spec.Links, " or with ")),
 			"Within: the paper's value lies between the two, so that by this model it could be what the paper measured. It is no more than that: the span says what is not known of the paper's runs, and not what they were.",
 		},
 	}
 	t.Texts("of", "network", "cell")
 	t.Numbers("paper", "lowest", "highest")
-	t.Texts("within", "lowest at", "highest at")
-	t.Numbers("choices")
+	t.Texts("within")
 	add := func(of, network, cell string, paper float64, printed any, e extent) {
-		t.Add(of, network, cell, printed, e.low.Value(), e.high.Value(), lab.YesOrNo(e.low.X <= paper && paper <= e.high.X), e.lowAt, e.highAt, e.n)
+		t.Add(of, network, cell, printed, e.low.Value(), e.high.Value(), lab.YesOrNo(e.low.X <= paper && paper <= e.high.X))
 	}
 	for _, s := range u.figure3.scenarios() {
 		if s.Name == s.of.Base {
@@ -228,9 +211,9 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 				continue
 			}
 			e := newExtent()
-			for j, m := range read {
+			for _, m := range read {
 				for _, v := range three.ConventionsOf(n) {
-					e.add(m.Relative(m.Networks[i], v, c), fmt.Sprintf("%v, %s", v, variationName(u.links[j])))
+					e.add(m.Relative(m.Networks[i], v, c))
 				}
 			}
 			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Number(), n.Paper.Of(c).Value, e)
@@ -255,31 +238,18 @@ func (u *unstated) linkTable(read []*cells.Modelled) *lab.Table {
 			three.ConventionsOf(three.Networks[0])[0], u.reading())},
 	}
 	t.Texts("convention", "accelerator")
-	for _, n := range three.Networks {
-		for _, c := range three.Cells() {
-			if c != three.Base {
-				t.Numbers(fmt.Sprintf("%s, K = %d", n.Name, c.K))
-			}
-		}
-	}
 	t.Numbers("error")
 	for _, v := range []struct {
 		name string
 		is   cells.Convention
 	}{{"default", three.ConventionsOf(three.Networks[0])[0]}, {"reading", u.reading()}} {
 		for j, m := range read {
-			row, off := []any{v.name, variationName(u.links[j])}, 0.0
+			off := 0.0
 			for _, n := range m.Networks {
 				off += m.Errors(n, v.is).Last / float64(len(m.Networks))
-				for _, c := range m.Cells() {
-					if c != m.Base {
-						row = append(row, m.Relative(n, v.is, c).Value())
-					}
-				}
 			}
-			t.Add(append(row, lab.Percent(off, 1))...)
+			t.Add(v.name, cmp.Or(u.links[j].Name, asPublished), lab.Percent(off, 1))
 		}
 	}
-	t.Notes = lab.StarNote(t)
 	return t
 }

@@ -57,6 +57,17 @@ func (r loggedRun) spatial() int { return max(r.Spatial, 1) }
 // groups is the number of replicas: each is one core, or those that divide its images.
 func (r loggedRun) groups() int { return r.Torus.cores() / r.spatial() }
 
+// examples is the number of them that a group has.
+func (r loggedRun) examples() int { return r.Batch / r.groups() }
+
+// steps of the whole training, of a network with examples in an epoch.
+func (r loggedRun) steps(examples int) float64 {
+	if r.Steps > 0 {
+		return r.Epochs.Number() * float64(r.Steps)
+	}
+	return r.Epochs.Number() * (float64(examples) / float64(r.Batch))
+}
+
 // ranks says what a mini-batch and batch norm's statistics are divided over.
 func (r loggedRun) ranks() string {
 	if r.spatial() == 1 {
@@ -113,14 +124,10 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 	Rows: func(s *secondsSpec, profile string) (rows []cells.Row[podStep], err error) {
 		for _, n := range s.Networks {
 			for _, r := range n.Runs[:min(s.Profiles[profile].Most, len(n.Runs))] {
-				epoch := float64(r.Steps)
-				if r.Steps == 0 {
-					epoch = float64(n.Examples) / float64(r.Batch)
-				}
 				rows = append(rows, cells.Row[podStep]{
 					Has: cells.Values{
 						"network": n.Name, "cores": r.Torus.cores(), "spatial": r.spatial(), "batch": r.Batch,
-						"epochs": r.Epochs.Printed(""), "steps": r.Epochs.Number() * epoch, "logged": r.Seconds.Number(),
+						"epochs": r.Epochs.Printed(""), "steps": r.steps(n.Examples), "logged": r.Seconds.Number(),
 					},
 					Reads: []cells.Cell[podStep]{{
 						Sample: lab.AtRates(fmt.Sprintf("%s/cores=%d", n.ID, r.Torus.cores()), s.Accelerator, nil),
@@ -141,15 +148,14 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 // what a group's F and B take less is taken off, without its own sums of gradients, which are
 // part of the all-reduce.
 func (s *secondsSpec) model(ctx context.Context, n submitted, r loggedRun) (made podStep, err error) {
-	examples := r.Batch / r.groups()
-	step := s.step(n.Model, n.Optimizer, r.Torus, examples*r.Torus.cores(), r.Scope, true)
+	step := s.step(n.Model, n.Optimizer, r.Torus, r.examples()*r.Torus.cores(), r.Scope, true)
 	of, err := step.Run(ctx)
 	if err != nil {
 		return made, err
 	}
 	made = podStep{Seconds: of.StepSeconds, Reduce: of.ReduceSeconds, Update: of.UpdateSeconds, Fits: of.Fits}
 	if r.spatial() > 1 {
-		saved, err := saves(ctx, step, examples, r.spatial())
+		saved, err := saves(ctx, step, r.examples(), r.spatial())
 		made.Seconds -= saved
 		return made, err
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
@@ -61,7 +60,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 		return []lab.PlannedRun{{Path: []string{"model"}, Run: s.training()}}
 	},
 	Rows: func(s *rulesSpec, _ string) (rows []cells.Row[foundBits], err error) {
-		step := &sharedStep{spec: s}
+		step := cells.Shared(s.step)
 		for _, r := range s.Rules {
 			paper := lab.Value{Text: "not stated"}
 			if r.Paper > 0 {
@@ -72,7 +71,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 				Reads: []cells.Cell[foundBits]{{
 					Sample: r.ID,
 					Make: func(ctx context.Context) (f foundBits, err error) {
-						ran, err := step.of(ctx)
+						ran, err := step(ctx)
 						if err != nil {
 							return f, err
 						}
@@ -249,19 +248,6 @@ func isProduct(op string) bool     { return strings.HasPrefix(op, "matmul") }
 func isMoments(op string) bool     { return op == "batch-norm-moments" || op == "batch-norm-stats" }
 func isBatchNorm(op string) bool   { return strings.HasPrefix(op, "batch-norm") }
 func isLoss(op string) bool        { return strings.HasPrefix(op, "cross-entropy") }
-
-// sharedStep is the step that all rules look at, run for the first that does.
-type sharedStep struct {
-	spec *rulesSpec
-	once sync.Once
-	ran  *ranStep
-	err  error
-}
-
-func (s *sharedStep) of(ctx context.Context) (*ranStep, error) {
-	s.once.Do(func() { s.ran, s.err = s.spec.step(ctx) })
-	return s.ran, s.err
-}
 
 // Probes of a convolution of one pixel with activations in bfloat16: what it computes shows
 // how it reads its weights, and how it adds. Neither is a tensor in memory.

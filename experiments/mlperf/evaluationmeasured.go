@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
@@ -221,28 +219,13 @@ func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
 			ideal, one := stats.Median(trainedFor(c, 1))/float64(r), stats.Median(evaluatedFor(c, 1))
 			return lab.Percent(one/(ideal+one), 1)
 		}),
-		timed.Ratios("measured run, one / all", func(r int) (single, together []float64) {
-			training := trainedFor(c, r)
-			return addedUp(training, evaluatedFor(c, 1)), addedUp(training, evaluatedFor(c, r))
-		}).Headed("95%, run"),
 		c.SameBits(1, x.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
 		c.Referred("share, all, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, r) }),
 		c.Referred("share, one, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, 1) }),
 	)
-	bars := &plot.BarPanel{Title: "evaluations", Y: "% of the time"}
-	for _, r := range x.Replicas {
-		bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
-	}
-	for _, how := range []string{"all", "one"} {
-		series := plot.BarSeries{Name: "measured, on " + how + " of the replicas"}
-		for _, row := range c.Table.Rows {
-			series.AddValue(row[c.Table.Column("measured share, "+how)])
-		}
-		bars.Series = append(bars.Series, series)
-	}
-	c.Panels = []plot.Axes{bars}
+	c.Panels = plot.TableBars{
+		Title: "evaluations", Group: "R", Y: "% of the time", Bars: []string{"measured share, all", "measured share, one"},
+		Names: map[string]string{"measured share, all": "measured, on all of the replicas", "measured share, one": "measured, on one of the replicas"},
+	}.Panels(c.Table)
 	return nil
 }
-
-// addedUp adds up two lists.
-func addedUp(a, b []float64) []float64 { return floats.AddTo(make([]float64, len(a)), a, b) }

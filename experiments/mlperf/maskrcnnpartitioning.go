@@ -25,28 +25,12 @@ type maskRCNNSpec struct {
 	Accelerator string `yaml:"accelerator" want:"accelerator"`
 	DType       string `yaml:"dtype" want:"dtype"`
 	maskRCNN    `yaml:",inline"`
-	Examples    []int         `yaml:"examples" want:"1..1024"` // of all cores of an image
-	Cores       []int         `yaml:"cores" want:"1..64,first=1,ascending"`
-	Runs        []maskRCNNRun `yaml:"runs"`
+	Examples    []int       `yaml:"examples" want:"1..1024"` // of all cores of an image
+	Cores       []int       `yaml:"cores" want:"1..64,first=1,ascending"`
+	Runs        []loggedRun `yaml:"runs"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
-
-// maskRCNNRun is what was logged on a number of cores.
-type maskRCNNRun struct {
-	Torus   torus        `yaml:"torus"`
-	Batch   int          `yaml:"batch" want:"1..16777216"`
-	Spatial int          `yaml:"spatial" want:"1..64"` // cores of an image
-	Epochs  lab.Verbatim `yaml:"epochs"`
-	Steps   int          `yaml:"epoch_steps" want:"1..1000000000"` // of an epoch
-	Seconds lab.Verbatim `yaml:"seconds"`
-}
-
-// examples of all cores of an image.
-func (r maskRCNNRun) examples() int { return r.Batch * r.Spatial / r.Torus.cores() }
-
-// steps of the whole training.
-func (r maskRCNNRun) steps() float64 { return r.Epochs.Number() * float64(r.Steps) }
 
 // maskRCNNStep is of a number of images on a number of cores, in seconds of F and B.
 type maskRCNNStep struct {
@@ -107,10 +91,12 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 		for i, r := range s.Runs {
 			cores := r.Torus.cores()
 			switch {
-			case cores%r.Spatial != 0 || r.Batch%(cores/r.Spatial) != 0:
-				return lab.At(fmt.Errorf("%d images on %d cores, %d for each: want as many on each group of cores", r.Batch, cores, r.Spatial), "runs", strconv.Itoa(i))
-			case !slices.Contains(s.Examples, r.examples()) || !slices.Contains(s.Cores, r.Spatial):
-				return lab.At(fmt.Errorf("%d images on %d cores: want numbers that are among examples and cores", r.examples(), r.Spatial), "runs", strconv.Itoa(i))
+			case cores%r.spatial() != 0 || r.Batch%r.groups() != 0:
+				return lab.At(fmt.Errorf("%d images on %d cores, %d for each: want as many on each group of cores", r.Batch, cores, r.spatial()), "runs", strconv.Itoa(i))
+			case !slices.Contains(s.Examples, r.examples()) || !slices.Contains(s.Cores, r.spatial()):
+				return lab.At(fmt.Errorf("%d images on %d cores: want numbers that are among examples and cores", r.examples(), r.spatial()), "runs", strconv.Itoa(i))
+			case r.Steps == 0 || r.Scope != "":
+				return lab.At(errors.New("want the steps of an epoch, and no bn_scope, as there is no batch norm"), "runs", strconv.Itoa(i))
 			}
 		}
 		return lab.At(checkLinks(s.Accelerator), "accelerator")
@@ -133,10 +119,10 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 		for _, r := range s.Runs {
 			rows = append(rows, cells.Row[maskRCNNStep]{Of: "logged",
 				Has: cells.Values{
-					"cores": r.Torus.cores(), "spatial": r.Spatial, "images": r.examples(), "epochs": r.Epochs.Printed(""), "steps": r.steps(), "logged": r.Seconds.Number(),
-					"base_steps": base.steps(), "base_logged": base.Seconds.Number(),
+					"cores": r.Torus.cores(), "spatial": r.spatial(), "images": r.examples(), "epochs": r.Epochs.Printed(""), "steps": r.steps(0), "logged": r.Seconds.Number(),
+					"base_steps": base.steps(0), "base_logged": base.Seconds.Number(),
 				},
-				Reads: []cells.Cell[maskRCNNStep]{s.cell(a, "base", base.examples(), base.Spatial, base.Torus), s.cell(a, "of", r.examples(), r.Spatial, r.Torus)},
+				Reads: []cells.Cell[maskRCNNStep]{s.cell(a, "base", base.examples(), base.spatial(), base.Torus), s.cell(a, "of", r.examples(), r.spatial(), r.Torus)},
 			})
 		}
 		return rows, nil

@@ -7,16 +7,12 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
-	"gpipebench/train"
 )
 
 type spatialSpec struct {
 	lab.Head    `yaml:",inline"`
 	cells.Shown `yaml:",inline"`
-	Accelerator string       `yaml:"accelerator" want:"accelerator"`
-	DType       string       `yaml:"dtype" want:"dtype"`
-	Model       train.Model  `yaml:"model"`
-	Optimizer   string       `yaml:"optimizer" want:"optimizer"`
+	cells.On    `yaml:",inline"`
 	Examples    []int        `yaml:"examples" want:"1..1024"` // of all cores of an image
 	Cores       []int        `yaml:"cores" want:"1..64,first=1,ascending"`
 	Paper       lab.Verbatim `yaml:"paper"` // at the first number of examples, on the most cores

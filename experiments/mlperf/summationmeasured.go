@@ -136,11 +136,6 @@ func (x *summationMeasuredSpec) show(c *summationRuns) error {
 	for _, n := range sizes {
 		total += n
 	}
-	c.Table.Caption = []string{
-		fmt.Sprintf("%d float32 gradients of %v in %d tensors, added up by %d processes of this machine. Each of %d rounds starts every row's two ways in processes of their own, and takes the median of %d sums, each of the slowest process. Median of the rounds, ratios within a round; in brackets the 95%% interval of order statistics.",
-			total, x.Model, len(sizes), x.Processes, c.Profile.Rounds, c.Profile.Times),
-		"Copies: of all tensors into the buffer and from it, a part of gathered first. Speedup: gathered first over pipelined. Hidden: what it would be if the copies took no time beside the same sum.",
-	}
 	networks := slices.DeleteFunc(slices.Clone(x.Networks), func(n string) bool { return c.Lacks[sumOver{n, gatheredFirst}] != "" })
 	first := func(c *summationRuns, n string) []float64 {
 		return c.Each(sumOver{n, gatheredFirst}, (*summationRecord).whole)
@@ -186,17 +181,9 @@ func (x *summationMeasuredSpec) show(c *summationRuns) error {
 	)
 	c.Table.Head("gathered first", "measured, gathered first")
 	c.Table.Head("pipelined", "measured, pipelined")
-	bars := &plot.BarPanel{Title: "adding up gradients", Y: "ms", Names: networks}
-	series := [2]plot.BarSeries{{Name: "measured, gathered first"}, {Name: "measured, pipelined"}}
-	ms := func(seconds []float64) lab.Value {
-		return lab.Median(seconds, func(s float64) lab.Value { return lab.Fixed(1e3*s, 1) })[0]
-	}
-	for _, n := range networks {
-		series[0].AddValue(ms(first(c, n)))
-		series[1].AddValue(ms(piped(c, n)))
-	}
-	bars.Series = series[:]
-	c.Panels = []plot.Axes{bars}
+	c.Panels = plot.TableBars{Title: "adding up gradients", Group: "network", Y: "seconds", Bars: []string{"gathered first", "pipelined"}, Names: map[string]string{
+		"gathered first": "measured, gathered first", "pipelined": "measured, pipelined",
+	}}.Panels(c.Table)
 	return nil
 }
 

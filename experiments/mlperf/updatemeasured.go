@@ -7,7 +7,6 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/timed"
@@ -52,12 +51,7 @@ func newUpdateMeasured() (lab.Experiment, error) {
 }
 
 func (x *updateMeasuredSpec) check() *lab.Problem {
-	for _, name := range lab.Profiles {
-		if n := len(x.Profiles[name].Networks); n != len(x.Networks) {
-			return lab.At(fmt.Errorf("%d networks: want one for each of the %d above", n, len(x.Networks)), "profiles", name, "networks")
-		}
-	}
-	return nil
+	return lab.CheckEach(x.Profiles, "networks", func(p updateMeasuredProfile) int { return len(p.Networks) }, len(x.Networks), "networks")
 }
 
 // updateCell is a row of the table: a network on a number of replicas.
@@ -68,15 +62,7 @@ type updateCell struct {
 }
 
 func (x *updateMeasuredSpec) name(c updateCell) string {
-	return fmt.Sprintf("%s/R=%d/update=%s", x.Networks[c.network].ID, c.r, updateHow(c.divided))
-}
-
-// updateHow names how weights are updated.
-func updateHow(divided bool) string {
-	if divided {
-		return "divided"
-	}
-	return "whole"
+	return fmt.Sprintf("%s/R=%d/update=%s", x.Networks[c.network].ID, c.r, lab.DividedOrWhole(c.divided))
 }
 
 // cells are the table's, in its order. One replica has nothing to divide.
@@ -106,18 +92,16 @@ func (x *updateMeasuredSpec) runs(p updateMeasuredProfile) (runs []timed.Run) {
 	return runs
 }
 
-// replicaMemory is what replicas have together or at most, of a plan.
+// replicaMemory is what the replica with most has, of a plan.
 type replicaMemory struct {
-	state int64 // the optimiser's, of all replicas
-	most  int64 // the same, of the replica with most
-	peak  int64 // of the replica with most
+	state int64 // the optimiser's
+	peak  int64
 }
 
 func plannedMemory(t train.Training) (m replicaMemory, err error) {
 	plans, err := t.Plans()
 	for _, p := range plans {
-		m.state += p.Bytes[gpipe.OptimizerState]
-		m.most, m.peak = max(m.most, p.Bytes[gpipe.OptimizerState]), max(m.peak, p.Peak)
+		m.state, m.peak = max(m.state, p.Bytes[gpipe.OptimizerState]), max(m.peak, p.Peak)
 	}
 	return m, err
 }
@@ -136,7 +120,7 @@ func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) err
 	whole := func(c updateCell) *timed.Measured { return of(updateCell{c.network, c.r, false}) }
 	timed.Fill(r.Table, x.cells(),
 		timed.Text("network", func(c updateCell) any { return x.Networks[c.network].Name }),
-		timed.Text("update", func(c updateCell) any { return updateHow(c.divided) }),
+		timed.Text("update", func(c updateCell) any { return lab.DividedOrWhole(c.divided) }),
 		timed.Number("R", func(c updateCell) any { return c.r }),
 		timed.Number("mini-batch", func(c updateCell) any { return c.r * p.Networks[c.network].Examples }),
 		timed.Times("measured step", func(c updateCell) []float64 { return of(c).Rounds }),
@@ -150,9 +134,6 @@ func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) err
 			parts, least := whole(c).Parts, of(updateCell{c.network, 1, false}).Parts.Update/float64(c.r)
 			return percent(least / (parts.Step - parts.Update + least))
 		}),
-		timed.Number("measured sums", func(c updateCell) any {
-			return lab.Percent(stats.Median(of(c).Shares(func(p clock.Parts) float64 { return p.Reduction })), 1)
-		}),
 		timed.Ratios("measured whole / divided", func(c updateCell) (over, under []float64) {
 			if !c.divided {
 				return nil, nil
@@ -165,8 +146,7 @@ func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) err
 			}
 			return x.Networks[c.network].Paper.Printed("%")
 		}),
-		timed.Number("state", func(c updateCell) any { return lab.Bytes(memory[c].most) }),
-		timed.Number("state, all", func(c updateCell) any { return lab.Bytes(memory[c].state) }),
+		timed.Number("state", func(c updateCell) any { return lab.Bytes(memory[c].state) }),
 		timed.Number("peak", func(c updateCell) any { return lab.Bytes(memory[c].peak) }),
 		timed.Text("as planned", func(c updateCell) any {
 			return lab.YesOrNo(of(c).Exact() && slices.Max(of(c).Peak) == memory[c].peak)

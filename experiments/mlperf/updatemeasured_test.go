@@ -75,6 +75,6 @@ func TestUpdateMeasuredSpec(t *testing.T) {
 	labtest.CheckRefused(t, Paper.Experiment("update-measured"), [][3]string{
 		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
 		{"replicas: [1, 2, 4, 8]", "replicas: [1, 8, 4]", "ascending"},
-		{"      - {model: {name: resnet50, width: 4, image: 32, classes: 125}, examples: 4}\n", "", "1 networks: want one for each of the 2"},
+		{"      - {model: {name: resnet50, width: 4, image: 32, classes: 125}, examples: 4}\n", "", "1: want one for each of 2 networks"},
 	})
 }

@@ -248,13 +248,10 @@ func predicted(ctx context.Context, s simulate.Simulating, again ...gpipe.Recomp
 		runs, err = s.Each(ctx, again...)
 	}
 	for _, r := range runs {
-		p := Predicted{Seconds: r.StepSeconds, Parts: r.Parts}
+		p := Predicted{Seconds: r.StepSeconds, Bytes: r.Fullest(), Parts: r.Parts}
 		if s.Setup.Schedule == schedule.ZBH1 || s.Setup.Schedule == schedule.ZBH2 {
 			saved := unsynchronised(r.Step.Timeline)
 			p.Seconds, p.Parts.Bubble = p.Seconds-saved, p.Parts.Bubble-saved
-		}
-		for _, d := range r.Devices {
-			p.Bytes = max(p.Bytes, d.PeakBytes)
 		}
 		all = append(all, p)
 	}

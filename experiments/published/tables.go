@@ -20,36 +20,21 @@ import (
 // Tables is a file of measured tables of large trainings: the form of published-tables.yaml, whose
 // head says what each field means.
 type Tables struct {
-	Schema       string            `yaml:"schema" want:"schema"`
-	Units        texts             `yaml:"units" want:"optional"`
-	Defaults     texts             `yaml:"defaults" want:"optional"`
-	Formulas     texts             `yaml:"formulas" want:"optional"`
-	Sources      map[string]Source `yaml:"sources" want:"optional"`
-	Efficiencies []Efficiency      `yaml:"efficiencies" want:"optional"`
-	Devices      []Device          `yaml:"devices"`
-	Nodes        []Node            `yaml:"nodes" want:"optional"`
-	Tables       []Table           `yaml:"tables"`
+	Schema       string     `yaml:"schema" want:"schema"`
+	Units        forReaders `yaml:"units" want:"optional"`
+	Defaults     forReaders `yaml:"defaults" want:"optional"`
+	Formulas     forReaders `yaml:"formulas" want:"optional"`
+	Sources      forReaders `yaml:"sources" want:"optional"`
+	Efficiencies forReaders `yaml:"efficiencies" want:"optional"`
+	Devices      []Device   `yaml:"devices"`
+	Nodes        []Node     `yaml:"nodes" want:"optional"`
+	Tables       []Table    `yaml:"tables"`
 }
 
-// Source is a publication or a repository.
-type Source struct {
-	What   string `yaml:"what"`
-	Commit string `yaml:"commit" want:"null"`
-	Note   string `yaml:"note" want:"null"`
-}
+// forReaders is a part of the file that is there for its readers, in any form.
+type forReaders struct{}
 
-// Efficiency is what was measured of single products or collectives.
-type Efficiency struct {
-	ID           string  `yaml:"id"`
-	Precision    string  `yaml:"precision" want:"id,null"`
-	MatmulTFLOPS float64 `yaml:"matmul_tflops" want:"null,>0..1e6"` // 1e12 FLOP/s
-	OfTFLOPS     float64 `yaml:"of_tflops" want:"null,>0..1e6"`     // the peak
-	BusGB        float64 `yaml:"busbw_gb_s" want:"null,>0..1e6"`    // 1e9 bytes/s
-	OfGB         float64 `yaml:"of_gb_s" want:"null,>0..1e6"`       // the peak
-	Kind         string  `yaml:"kind" want:"kind,null"`
-	Source       string  `yaml:"src" want:"null"`
-	Note         string  `yaml:"note" want:"null"`
-}
+func (forReaders) UnmarshalYAML(*yaml.Node) error { return nil }
 
 // Device is an accelerator.
 type Device struct {
@@ -145,16 +130,6 @@ type Row struct {
 	Precision string `yaml:"precision" want:"id,null"`
 	Micro     int    `yaml:"mbs" want:"null"` // sequences of a micro-batch
 	Batch     int    `yaml:"gbs" want:"null"` // sequences of a mini-batch
-}
-
-// texts are words with what they mean.
-type texts map[string]string
-
-func (t *texts) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.MappingNode || n.Decode((*map[string]string)(t)) != nil {
-		return yamldoc.WantError("keys and texts")
-	}
-	return nil
 }
 
 // scalar is a value of any field of a row.

@@ -1,6 +1,10 @@
 package schedule
 
-import "fmt"
+import (
+	"fmt"
+
+	"gpipebench/gpipe/internal/named"
+)
 
 // Bubble is the classic share of a step that a device idles when recomputation
 // is left out, (K-1)/(M+K-1) (GPipe, section 2.3; arXiv v1, section 4.2): of
@@ -58,7 +62,7 @@ func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b fl
 		return 0, err
 	}
 	if !s.Straight() || s.Asynchronous() {
-		return 0, fmt.Errorf("schedule: a closed form of %v: want gpipe, naive or 1f1b", s)
+		return 0, fmt.Errorf("schedule: a closed form of %v: want %s", s, named.Any(Names()[:len(Plain())]))
 	}
 	n := c.Recomputed(micro)
 	if s == Naive {

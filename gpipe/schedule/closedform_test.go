@@ -19,7 +19,7 @@ import (
 func TestStepTimeIsReplay(t *testing.T) {
 	type times struct{ f, r, b float64 }
 	cases := 0
-	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
+	for _, s := range schedule.Plain() {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
 			for _, late := range []bool{false, true} {
 				for stages := 1; stages <= 6; stages++ {

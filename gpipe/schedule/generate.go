@@ -7,18 +7,29 @@ import (
 	"strings"
 )
 
-// generators make the lists of a step, with the chunks of a device: 0 for any number.
-var generators = [...]struct {
-	chunks   int
+// generator makes the lists of a step.
+type generator struct {
+	chunks   int // of a device; 0: any number
 	place    func(devices, chunks int) Placement
 	generate func(devices, chunks, micro int) [][]Task
-}{
-	GPipe: {1, Loop, GPipe.straight}, Naive: {1, Loop, Naive.straight}, OneFOneB: {1, Loop, OneFOneB.straight},
-	Interleaved: {0, Loop, interleaved},
-	ZBH1:        {1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
-	ZBH2:        {1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
-	ZBV:         {2, vee, ZBV.vee}, VHalf: {2, vee, VHalf.vee}, VMin: {2, vee, VMin.vee},
-	DualPipeV: {2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
+}
+
+// generators are in the order of the constants: first those that Plain has.
+var generators = append(plain(),
+	generator{0, Loop, interleaved},
+	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	generator{2, vee, ZBV.vee},
+	generator{2, vee, VHalf.vee},
+	generator{2, vee, VMin.vee},
+	generator{2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
+)
+
+func plain() (all []generator) {
+	for _, s := range Plain() {
+		all = append(all, generator{1, Loop, s.straight})
+	}
+	return all
 }
 
 func vee(devices, _ int) Placement { return Vee(devices) }

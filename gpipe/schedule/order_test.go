@@ -26,7 +26,7 @@ func all(t *testing.T, devices, micro int) (all []generated) {
 	add := func(name string, p Placement, lists [][]Task) {
 		all = append(all, generated{fmt.Sprintf("%s K=%d M=%d", name, devices, micro), p, micro, Checkpointed(lists, Never, false)})
 	}
-	for _, s := range []Schedule{GPipe, Naive, OneFOneB} {
+	for _, s := range Plain() {
 		lists := testkit.Must(Build(s, devices, micro, Never, false))(t)
 		add(s.String(), Straight(devices), lists)
 	}

@@ -172,8 +172,17 @@ func (s Schedule) ordered(devices, micro int) [][]Task {
 	return lists
 }
 
+// Plain are the schedules with one stage on each device, whole B, and one update a step. They differ
+// in how many F a stage runs before its first B alone.
+func Plain() (all []Schedule) {
+	for s := range Interleaved {
+		all = append(all, s)
+	}
+	return all
+}
+
 // Straight reports whether the schedule has one stage on each device, and no I and W.
-func (s Schedule) Straight() bool { return s <= OneFOneB || s.Asynchronous() }
+func (s Schedule) Straight() bool { return s < Interleaved || s.Asynchronous() }
 
 // Splits reports whether the schedule has I and W in place of some B, or of all.
 func (s Schedule) Splits() bool { return s >= ZBH1 && !s.Asynchronous() }

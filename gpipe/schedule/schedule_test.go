@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/internal/named"
 	"gpipebench/internal/testkit"
 )
 
@@ -109,7 +110,7 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		{GPipe, 0, 1, Always, "schedule: 0 stages: want 1 or more"},
 		{GPipe, 1, -3, Always, "schedule: -3 micro-batches: want 1 or more"},
-		{99, 1, 1, Always, "schedule: unknown schedule 99: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe-v, pipedream, pipedream-vertical, pipedream-nostash or pipedream-2bw"},
+		{99, 1, 1, Always, "schedule: unknown schedule 99: want " + named.Any(append(Names(), AsynchronousNames()...))},
 		{GPipe, 1, 1, 9, "schedule: unknown checkpoint mode 9: want always, except-last or never"},
 	} {
 		_, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, false)
@@ -125,11 +126,14 @@ func TestBuildRefuses(t *testing.T) {
 func TestHolds(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 8; micro++ {
-			for _, s := range []Schedule{GPipe, Naive, OneFOneB} {
+			for _, s := range Plain() {
 				for _, c := range []Checkpoint{Always, ExceptLast, Never} {
 					tasks := testkit.Must(Build(s, stages, micro, c, false))(t)
 					for k, list := range tasks {
-						boundary := map[Schedule]int{GPipe: micro, Naive: 1, OneFOneB: min(micro, stages-k)}[s]
+						boundary := min(micro, s.warmUp(k, stages, micro)+1)
+						if known, is := map[Schedule]int{GPipe: micro, Naive: 1, OneFOneB: min(micro, stages-k)}[s]; is {
+							boundary = known
+						}
 						residual := 1
 						if c == Never {
 							residual = boundary

@@ -79,7 +79,7 @@ func TestCausesAddUp(t *testing.T) {
 	}
 	for range 50 {
 		stages, micro := 1+random.IntN(5), 1+random.IntN(7)
-		lists := testkit.Must(schedule.Build(schedule.Schedule(random.IntN(3)), stages, micro, schedule.Checkpoint(random.IntN(3)), random.IntN(2) == 0))(t)
+		lists := testkit.Must(schedule.Build(schedule.Schedule(random.IntN(len(schedule.Plain()))), stages, micro, schedule.Checkpoint(random.IntN(3)), random.IntN(2) == 0))(t)
 		seconds := make([]float64, stages)
 		for k := range seconds {
 			seconds[k] = 1 + random.Float64()

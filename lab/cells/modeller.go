@@ -46,7 +46,7 @@ type guessed struct {
 func ModellersOf(fine bool, order *train.Setup, varied ...*Network) func() ([]*Modeller, error) {
 	return sync.OnceValues(func() ([]*Modeller, error) {
 		n := varied[0]
-		m := &modelled{order: order, sim: simulate.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: lab.Named(train.ParseDType, n.DType)}}
+		m := &modelled{order: order, sim: n.Simulating(0, train.Setup{})}
 		m.sim.Model.Fine = fine
 		var all []*Modeller
 		for i, v := range varied {
@@ -184,30 +184,15 @@ func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most i
 // filledFrom is Filled with a guess.
 func (m *Modeller) filledFrom(ctx context.Context, sizes []int, count int, guess float64, most int) (*Step, error) {
 	round := RoundSizes(most)
-	i := max(0, len(slices.DeleteFunc(slices.Clone(round), func(n int) bool { return float64(n) > guess }))-1)
-	at, err := m.Step(ctx, sizes, round[i], count)
+	near := len(slices.DeleteFunc(slices.Clone(round), func(n int) bool { return float64(n) > guess })) - 1
+	b, err := FindBorder(round, max(0, near), func(micro int) (bool, error) {
+		s, err := m.Step(ctx, sizes, micro, count)
+		return err == nil && s.Fits, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	up := at.Fits
-	for {
-		if i++; !up {
-			i -= 2
-		}
-		if i < 0 || i >= len(round) {
-			return at, nil
-		}
-		next, err := m.Step(ctx, sizes, round[i], count)
-		switch {
-		case err != nil:
-			return nil, err
-		case up && !next.Fits:
-			return at, nil
-		case !up && next.Fits:
-			return next, nil
-		}
-		at = next
-	}
+	return m.Step(ctx, sizes, max(b.Fits, round[0]), count)
 }
 
 // Step simulates a step of count micro-batches.

@@ -1,6 +1,9 @@
 package cells
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // once remembers what was made of each key, and makes it once, whoever asks first. What failed
 // is made again.
@@ -27,4 +30,12 @@ func (o *once[K, V]) of(key K, make func() (V, error)) (V, error) {
 		o.lock.Unlock()
 	}
 	return v, err
+}
+
+// Shared returns a function for what several cells read: it makes it when it is first called.
+func Shared[V any](make func(context.Context) (V, error)) func(context.Context) (V, error) {
+	var made once[struct{}, V]
+	return func(ctx context.Context) (V, error) {
+		return made.of(struct{}{}, func() (V, error) { return make(ctx) })
+	}
 }

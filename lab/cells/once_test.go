@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -9,21 +10,32 @@ import (
 
 // What is made is made once; what failed, again.
 func TestOnce(t *testing.T) {
-	var o once[string, int]
-	calls, broken := 0, errors.New("broken")
-	make := func() (int, error) {
-		if calls++; calls == 1 {
-			return 0, broken
+	broken := errors.New("broken")
+	for name, made := range map[string]func(make func() (int, error)) func() (int, error){
+		"by key": func(make func() (int, error)) func() (int, error) {
+			var o once[string, int]
+			return func() (int, error) { return o.of("a", make) }
+		},
+		"shared": func(make func() (int, error)) func() (int, error) {
+			shared := Shared(func(context.Context) (int, error) { return make() })
+			return func() (int, error) { return shared(t.Context()) }
+		},
+	} {
+		calls := 0
+		get := made(func() (int, error) {
+			if calls++; calls == 1 {
+				return 0, broken
+			}
+			return 7, nil
+		})
+		if _, err := get(); err != broken {
+			t.Errorf("%s, at first: %v", name, err)
 		}
-		return 7, nil
-	}
-	if _, err := o.of("a", make); err != broken {
-		t.Errorf("at first: %v", err)
-	}
-	for range 2 {
-		if v, err := o.of("a", make); v != 7 || err != nil {
-			t.Errorf("then: %d, %v", v, err)
+		for range 2 {
+			if v, err := get(); v != 7 || err != nil {
+				t.Errorf("%s, then: %d, %v", name, v, err)
+			}
 		}
+		testkit.Equal(t, calls, 2, "%s: calls", name)
 	}
-	testkit.Equal(t, calls, 2, "calls")
 }

@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
@@ -39,18 +40,28 @@ func (c CutSpec) Setup(s train.Setup) train.Setup {
 	return s
 }
 
+// On is a network on its accelerator.
+type On struct {
+	Model       train.Model `yaml:"model"`
+	Accelerator string      `yaml:"accelerator" want:"accelerator"`
+	DType       string      `yaml:"dtype" want:"dtype"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+}
+
+// Simulating is a step of a mini-batch, in examples.
+func (n On) Simulating(batch int, s train.Setup) simulate.Simulating {
+	return simulate.Simulating{Model: n.Model, Setup: s, Batch: batch, Accelerator: n.Accelerator, DType: lab.Named(train.ParseDType, n.DType), Optimizer: n.Optimizer}
+}
+
 // Network is a network as the paper has it, and what the paper reports.
 type Network struct {
-	ID          string         `yaml:"id" want:"id,key"`
-	Name        string         `yaml:"name" want:"name"`
-	Model       train.Model    `yaml:"model"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Batch       int            `yaml:"batch"`
-	Splits      []string       `yaml:"splits" want:"split"`   // those of the conventions' that it has
-	Reach       float64        `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
-	Paper       lab.PaperCells `yaml:"paper" want:"optional"`
+	ID     string `yaml:"id" want:"id,key"`
+	Name   string `yaml:"name" want:"name"`
+	On     `yaml:",inline"`
+	Batch  int            `yaml:"batch"`
+	Splits []string       `yaml:"splits" want:"split"`   // those of the conventions' that it has
+	Reach  float64        `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
+	Paper  lab.PaperCells `yaml:"paper" want:"optional"`
 
 	Change func(*accelerator.Accelerator) `yaml:"-"` // of what is assumed of it; nil: none
 }
@@ -178,7 +189,7 @@ func (s *Scale) Points() (all []Point) {
 }
 
 // Jobs make the samples at measured rates and at peak rates.
-func (s *Scale) Jobs() []lab.Job { return JobsOf(s, s.Varied(atPeak)) }
+func (s *Scale) Jobs() []lab.Job { return JobsOf(s, s.Varied(AtPeak)) }
 
 // JobsOf make the samples of scales at the networks' own rates: measured ones, unless they were varied. All
 // scales have the same networks, on accelerators of which something else is assumed, so that each network is
@@ -226,7 +237,7 @@ func (m *Modelled) Peak(n *Network) (*Modelled, *Network) {
 // Read reads all samples.
 func (s *Scale) Read(log *records.Log) (m *Modelled, err error) {
 	if m, err = s.ReadOwn(log); err == nil {
-		m.peak, err = s.Varied(atPeak).ReadOwn(log)
+		m.peak, err = s.Varied(AtPeak).ReadOwn(log)
 	}
 	return m, err
 }

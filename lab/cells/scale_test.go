@@ -29,7 +29,7 @@ func TestRoundSizes(t *testing.T) {
 func TestFilledIsTheLargestThatFits(t *testing.T) {
 	ctx := context.Background()
 	for _, kib := range []int{1, 400, 900, 100000} {
-		n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, kib), DType: "f32", Optimizer: "adam"}
+		n := &cells.Network{On: cells.On{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, kib), DType: "f32", Optimizer: "adam"}}
 		sizes := []int{3, 3}
 		const most = 48
 		m := testkit.Must(cells.NewModeller(n, false, nil))(t)
@@ -62,7 +62,7 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 // What is cut by time is cut by the time of the micro-batch at hand.
 func TestModellerCosts(t *testing.T) {
 	ctx := context.Background()
-	m := testkit.Must(cells.NewModeller(&cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false, nil))(t)
+	m := testkit.Must(cells.NewModeller(&cells.Network{On: cells.On{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}}, false, nil))(t)
 	at := func(cost train.Cost, micro int) float64 {
 		costs, err := m.Costs(ctx, cost, micro)
 		if err != nil || len(costs) != 6 {
@@ -75,7 +75,7 @@ func TestModellerCosts(t *testing.T) {
 	}
 	published := at(train.Time, 16)
 	half := testkit.Must(accelerator.ParseVariation("half the arithmetic rate"))(t)
-	n := &cells.Network{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: half.Change}
+	n := &cells.Network{On: cells.On{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, Change: half.Change}
 	m = testkit.Must(cells.NewModeller(n, false, nil))(t)
 	if got := at(train.Time, 16); !(got > 1.2*published && got < 2*published) {
 		t.Errorf("at half the arithmetic rate %v s, as published %v", got, published)

@@ -2,9 +2,9 @@ package cells
 
 import "gpipebench/gpipe/accelerator"
 
-// atPeak is the variation whose samples have the names of those that none is of: their
+// AtPeak is the variation whose samples have the names of those that none is of: their
 // names do not say which efficiencies.
-var atPeak = accelerator.Variation{Change: accelerator.AtPeak}
+var AtPeak = accelerator.Variation{Change: accelerator.AtPeak}
 
 // Varied is a table's networks on accelerators of which something else is assumed. The
 // samples of a variation with a name have names of their own.

@@ -15,6 +15,7 @@ func captions(texts []string, spec, profile any, rounds int) (all []string, err 
 		t, err := template.New("caption").Funcs(template.FuncMap{
 			"emulated": func(what string) string { return EmulatedCaption(rounds, what) },
 			"most":     slices.Max[[]int],
+			"theory":   func() string { return TheoryCaption },
 			"times":    func(a, b int) int { return a * b },
 			"upper":    strings.ToUpper,
 		}).Parse(text)

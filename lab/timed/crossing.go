@@ -2,6 +2,7 @@ package timed
 
 import (
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
 	"gpipebench/train"
@@ -75,4 +76,52 @@ func Traffic(out []int64, flops float64) float64 {
 		bytes += float64(b)
 	}
 	return bytes / flops
+}
+
+// Links are those that stand for an accelerator's between cores of this machine on which a smaller network runs.
+type Links struct {
+	Rate    float64    // of a core here, in FLOP/s
+	Peak    float64    // of the accelerator
+	Traffic float64    // bytes passed on for each FLOP, over that of the paper's network
+	Of      clock.Link // the accelerator's
+	Out     []int64    // see Crossing
+}
+
+// LinksOf are those for a network of the paper on an accelerator that is measured as a small one.
+func LinksOf(rate float64, on string, papers, small train.Model) (l Links, err error) {
+	a, err := accelerator.Named(on)
+	if err != nil {
+		return l, err
+	}
+	out, flops, err := HandedOn(small)
+	if err != nil {
+		return l, err
+	}
+	papersOut, papersFLOPs, err := HandedOn(papers)
+	if err != nil {
+		return l, err
+	}
+	return Links{rate, a.F32, Traffic(out, flops) / Traffic(papersOut, papersFLOPs), a.Link, out}, nil
+}
+
+// Strict has the accelerator's bytes for each floating-point operation. The latency, an assumption of
+// microseconds beside tasks of many milliseconds at the paper's scale, is left out.
+func (l Links) Strict() clock.Link {
+	return clock.Link{Bandwidth: l.Of.Bandwidth * l.Rate / l.Peak, ThroughHost: l.Of.ThroughHost}
+}
+
+// Scaled is as much faster as the smaller network has more traffic for each operation than the paper's,
+// so that transfers take the share of a step that they would take at the paper's scale.
+func (l Links) Scaled() clock.Link {
+	link := l.Strict()
+	link.Bandwidth *= l.Traffic
+	return link
+}
+
+// Slowed is Scaled beside an accelerator that reaches a share of its peak: its links are as much faster
+// beside its work.
+func (l Links) Slowed(share float64) clock.Link {
+	link := l.Scaled()
+	link.Bandwidth /= share
+	return link
 }

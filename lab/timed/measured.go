@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
@@ -137,16 +136,6 @@ func (s *Sample) Times(r *Run) (*gpipe.Times, error) {
 		t.Stages = append(t.Stages, st)
 	}
 	return t, nil
-}
-
-// Balance is the efficiency of the partition by measured time: what the stages'
-// tasks take, the mean over the largest.
-func (m *Measured) Balance() float64 {
-	var stages []float64
-	for _, st := range m.Times.Stages {
-		stages = append(stages, floats.Sum(st.F)+floats.Sum(st.R)+floats.Sum(st.B))
-	}
-	return stat.Mean(stages, nil) / slices.Max(stages)
 }
 
 // Drawn are the files of a step with every kind of task at its median: a drawing, the same as text below

@@ -33,7 +33,7 @@ func (in Instance) String() string {
 func Random(t *testing.T, rng *rand.Rand, least float64) Instance {
 	t.Helper()
 	in := Instance{
-		Schedule:   schedule.Schedule(rng.IntN(3)),
+		Schedule:   schedule.Schedule(rng.IntN(len(schedule.Plain()))),
 		Stages:     1 + rng.IntN(6),
 		Micro:      1 + rng.IntN(8),
 		Checkpoint: schedule.Checkpoint(rng.IntN(3)),

@@ -35,7 +35,7 @@ func SmallScale(t *testing.T) *cells.Scale {
 			Splits: []string{"coarse", "fine"}, Recompute: []string{"early", "late"}, Batches: []string{"filled", "shrunk", "fixed"}, Most: 48,
 		},
 	}
-	n := &cells.Network{ID: "small", Name: "Small", Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
+	n := &cells.Network{ID: "small", Name: "Small", On: cells.On{Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
 	for i, c := range s.Cells() {
 		n.Paper = append(n.Paper, lab.PaperCell{Cell: c, Value: lab.Verbatim(fmt.Sprint(i + 1))})
 	}
