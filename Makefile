@@ -9,7 +9,7 @@ EXPERIMENTS := $(filter-out $(shell sed -nE 's/.*\{ID: "([^"]+)".* Command: .*/\
 # The papers whose experiments are not those of reproduce.
 PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))
 
-.PHONY: build playground corpus icons emoji test ci long golden race mpi mpi-ompi mpi-mpich tools lint deep deep-shard test-times check bench reproduce report check-report check-playground playground-speed reference verify clean $(EXPERIMENTS) $(PAPERS)
+.PHONY: build playground corpus icons emoji test ci long golden race mpi mpi-ompi mpi-mpich tools lint deep deep-shard check bench reproduce report check-report check-playground playground-speed reference verify clean $(EXPERIMENTS) $(PAPERS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
@@ -93,7 +93,7 @@ mpi-ompi mpi-mpich: mpi-%:
 # staticcheck, the module that uses this one as a library, offline, and that generated assembly is
 # what its generator makes. The tools are a module of their own, whose go.sum pins them.
 tools:
-	$(GO) build -C tools -o ../bin/ tool ./times ./longtests ./fused
+	$(GO) build -C tools -o ../bin/ tool ./longtests ./fused
 lint: tools
 	$(GO) vet -tags purego ./internal/kernel
 	bin/staticcheck ./...
@@ -163,11 +163,6 @@ deep-systems-%:
 deep-firefox-%: playground
 	GPIPEBENCH_DEEP=1 $(GO) test -C browser -count=1 -run Firefox ./...
 
-# Where the time of tests goes: make test-times ARGS="-short ./gpipe/...".
-ARGS ?= -short ./...
-test-times: tools
-	bin/times -count=1 $(ARGS)
-
 # That training does not depend on K, and what it does on M, at the smoke
 # profile; a verdict for each claim from the reference.
 check: build
@@ -220,7 +215,6 @@ corpus:
 		ls $${package}_*.deb >/dev/null 2>&1 || apt-get download $$package || exit 1; done
 	for package in corpus/packages/*.deb; do \
 		dpkg-deb --fsys-tarfile $$package | tar -x -C corpus ./usr/share/locale || exit 1; done
-	$(GO) run ./cmd/gpipebench data gettext:corpus/usr/share/locale
 
 # Themes of icons in Debian packages, for train --data images:corpus/icons/THEME.
 THEMES ?= gnome-icon-theme mate-icon-theme oxygen-icon-theme elementary-xfce-icon-theme lxde-icon-theme

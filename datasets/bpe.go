@@ -23,7 +23,6 @@ type BPE struct {
 	pieces []bpePiece // by id - firstPiece
 	ids    map[bpePiece]int32
 	joins  map[pair]join
-	tags   map[string]int32 // words that stand for a target language, <2fr>: the last pieces
 }
 
 // bpePiece is consecutive characters of a word, and the mark if the word ends
@@ -52,10 +51,9 @@ type join struct{ rank, id int32 }
 // and a character.
 const minBPE = int(firstPiece) + 2
 
-// LearnBPE learns a vocabulary of at most the given size (including special
+// learnBPE learns a vocabulary of at most the given size (including special
 // tokens, 6 or more) from the frequencies of words. The end-of-word mark comes
-// first, then the characters, the most frequent first; if they are too many,
-// the rarest are left out and there are no joins. Joins are learnt in
+// first, then the characters that are to be pieces. Joins are learnt in
 // descending order of count, until the vocabulary is full or no pair occurs
 // twice. Of equally frequent pairs it takes the first in byte order, comparing
 // the left pieces before the right ones.
@@ -63,12 +61,6 @@ const minBPE = int(firstPiece) + 2
 // Counts are updated only where a join changes them, so the time is
 // proportional to the number of different words in the text and of the joins in
 // them.
-func LearnBPE(words map[string]int, size int) *BPE {
-	size = max(size, minBPE)
-	return learnBPE(words, frequentCharacters(characterCounts(words), size-int(firstPiece)-1), size)
-}
-
-// learnBPE is LearnBPE with the characters that are to be pieces.
 func learnBPE(words map[string]int, characters []rune, size int) *BPE {
 	l := newLearner(words, characters, size)
 	for len(l.pieces)+int(firstPiece) < l.size {
@@ -119,20 +111,6 @@ func newLearner(words map[string]int, characters []rune, size int) *bpeLearner {
 	}
 	heap.Init(&l.queue)
 	return l
-}
-
-// characterCounts counts the characters of words.
-func characterCounts(words map[string]int) map[rune]int {
-	counts := map[rune]int{}
-	for w, n := range words {
-		if n < 1 {
-			continue
-		}
-		for _, c := range w {
-			counts[c] += n
-		}
-	}
-	return counts
 }
 
 // frequentCharacters returns the most frequent characters; equally frequent ones in
@@ -288,26 +266,10 @@ func (q *queue[T]) Pop() any {
 // Size returns the number of ids, including special tokens.
 func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
 
-// tag adds a token that stands for a target language. Only a text's first word is a tag.
-func (b *BPE) tag(word string) int32 {
-	if b.tags == nil {
-		b.tags = map[string]int32{}
-	}
-	id := int32(b.Size())
-	b.pieces, b.tags[word] = append(b.pieces, bpePiece{word, true}), id
-	return id
-}
-
-func (b *BPE) isTag(id int32) bool { return int(id) >= b.Size()-len(b.tags) }
-
 // Encode returns the pieces of every word of a text.
 func (b *BPE) Encode(text string) []int32 {
 	var ids []int32
-	for i, w := range strings.Fields(text) {
-		if id, ok := b.tags[w]; ok && i == 0 {
-			ids = append(ids, id)
-			continue
-		}
+	for w := range strings.FieldsSeq(text) {
 		ids = append(ids, b.encodeWord(w)...)
 	}
 	return ids
@@ -400,7 +362,6 @@ func (b *BPE) Decode(ids []int32) string {
 			write(unknownText)
 		default:
 			p := b.piece(id)
-			space = space || b.isTag(id) && text.Len() > 0 // a word of its own
 			write(p.text)
 			space = space || p.end && text.Len() > 0
 		}
@@ -414,7 +375,7 @@ func (b *BPE) Piece(id int32) string {
 		return special(id)
 	}
 	p := b.piece(id)
-	if p.end && !b.isTag(id) {
+	if p.end {
 		return p.text + "</w>"
 	}
 	return p.text

@@ -10,6 +10,21 @@ import (
 	"gpipebench/nn/philox"
 )
 
+// LearnBPE learns from words, with all of their characters as pieces; if they are too many, the rarest
+// are left out.
+func LearnBPE(words map[string]int, size int) *BPE {
+	size = max(size, minBPE)
+	counts := map[rune]int{}
+	for w, n := range words {
+		for _, c := range w {
+			if n > 0 {
+				counts[c] += n
+			}
+		}
+	}
+	return learnBPE(words, frequentCharacters(counts, size-int(firstPiece)-1), size)
+}
+
 // pieces returns all pieces of a vocabulary after the special tokens.
 func pieces(v Vocabulary) []string {
 	var out []string
@@ -188,7 +203,7 @@ func TestBPEPiecesOfSpecialTokens(t *testing.T) {
 
 // A word as long as a line may be: the time is n log n, not n*n.
 func TestBPELongWord(t *testing.T) {
-	long := strings.Repeat("abracadabra", MaxLine/11)
+	long := strings.Repeat("abracadabra", maxLine/11)
 	b := LearnBPE(map[string]int{long: 1, "abra": 3}, 60)
 	testkit.Equal(t, b.Decode(b.Encode(long)), long, "a long word does not come back")
 }

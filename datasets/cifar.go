@@ -1,16 +1,14 @@
 package datasets
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"gpipebench/internal/files"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -26,7 +24,6 @@ type cifar struct {
 	train, test []string
 	names       string // the file of the classes' names
 	labels      int    // bytes before an image; the last is its class
-	coarse      int    // number of values of the first of two labels
 	classes     int
 }
 
@@ -40,26 +37,25 @@ var cifar10 = cifar{
 var cifar100 = cifar{
 	kind: "cifar100", folder: "cifar-100-binary",
 	train: []string{"train.bin"}, test: []string{"test.bin"}, names: "fine_label_names.txt",
-	labels: 2, coarse: 20, classes: 100,
+	labels: 2, classes: 100,
 }
 
 // OpenCIFAR10 reads CIFAR-10's binary version from dir or its folder
 // cifar-10-batches-bin: data_batch_1.bin to data_batch_5.bin, and
 // test_batch.bin, which is held out. A record is a byte for the class, 0 to 9,
 // and 3072 for the image: red, green and blue, each 32 rows of 32. A file has
-// at least one record, and all training files have equally many. The classes
-// have the names in batches.meta.txt if it exists, else numbers.
+// at least one record. The classes have the names in batches.meta.txt if it exists, else numbers.
 func OpenCIFAR10(dir string, c Config) (*ImageSet, error) { return cifar10.open(dir, c) }
 
 // OpenCIFAR100 reads CIFAR-100's binary version from dir or its folder
 // cifar-100-binary: train.bin, and test.bin, which is held out. A record is as
-// CIFAR-10's, but with two bytes before the image: the coarse class, 0 to 19,
-// which is not used, and the class, 0 to 99. The names are in
+// CIFAR-10's, but with two bytes before the image: the coarse class, which is
+// not used, and the class, 0 to 99. The names are in
 // fine_label_names.txt.
 func OpenCIFAR100(dir string, c Config) (*ImageSet, error) { return cifar100.open(dir, c) }
 
 func (d cifar) open(dir string, c Config) (*ImageSet, error) {
-	size := orDefault(c.Images.Size, cifarSide)
+	size := cmp.Or(c.Images.Size, cifarSide)
 	if err := c.Images.validate(size); err != nil {
 		return nil, err
 	}
@@ -69,19 +65,15 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 	}
 	var images storedImages
 	for split, names := range [][]string{Train: d.train, HeldOut: d.test} {
-		all, first := &images[split], 0
-		for i, f := range names {
-			file := filepath.Join(dir, f)
-			before := len(all.classes)
-			err := d.read(file, all)
-			n := len(all.classes) - before
-			if err == nil && i > 0 && n != first {
-				err = atByte(min(n, first)*d.record(), "%d records, want %d, as in %s", n, first, names[0])
+		for _, name := range names {
+			file := filepath.Join(dir, name)
+			data, err := readFile(file, MaxText)
+			if err == nil {
+				err = d.parse(data, &images[split])
 			}
 			if err != nil {
 				return nil, inFile(d.kind, file, err)
 			}
-			first = n
 		}
 	}
 	names, err := d.classNames(filepath.Join(dir, d.names))
@@ -94,50 +86,23 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 	return newStoredSet(name, names, size, 3, &images, c), nil
 }
 
-// record returns the size of a record in bytes.
-func (d cifar) record() int { return d.labels + 3*cifarPlane }
-
-func (d cifar) read(file string, all *storedSplit) error {
-	r, err := files.Open(file, files.Kind{What: "a file", Bytes: MaxText})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	all.pixels = slices.Grow(all.pixels, int(r.Size)/d.record()*3*cifarPlane)
-	return d.parse(bufio.NewReaderSize(r, 64<<10), all)
-}
-
 // parse adds the records of a file: pixels are (N, 32, 32, 3).
-func (d cifar) parse(r io.Reader, all *storedSplit) error {
-	size := d.record()
-	record := make([]byte, size)
-	image := make([]byte, 3*cifarPlane)
-	for i := 0; ; i++ {
-		switch n, err := io.ReadFull(r, record); {
-		case err == io.EOF && i == 0:
-			return atByte(0, "empty, want records of %d bytes", size)
-		case err == io.EOF:
-			return nil
-		case err == io.ErrUnexpectedEOF:
-			return atByte(i*size+n, "ends %d bytes into record %d, want records of %d bytes", n, i+1, size)
-		case err != nil:
-			return err
-		}
-		if d.coarse > 0 && int(record[0]) >= d.coarse {
-			return atByte(i*size, "coarse class %d, want 0 to %d", record[0], d.coarse-1)
-		}
-		class := int(record[d.labels-1])
-		if class >= d.classes {
-			return atByte(i*size+d.labels-1, "class %d, want 0 to %d", class, d.classes-1)
-		}
-		planes := record[d.labels:]
-		for p := range cifarPlane {
-			for c := range 3 {
-				image[3*p+c] = planes[c*cifarPlane+p]
-			}
-		}
-		all.pixels, all.classes = append(all.pixels, image...), append(all.classes, int32(class))
+func (d cifar) parse(data []byte, all *storedSplit) error {
+	size := d.labels + 3*cifarPlane
+	if len(data) == 0 || len(data)%size != 0 {
+		return fmt.Errorf("%d bytes, want records of %d", len(data), size)
 	}
+	for record := range slices.Chunk(data, size) {
+		class, planes := int32(record[d.labels-1]), record[d.labels:]
+		if int(class) >= d.classes {
+			return fmt.Errorf("class %d, want 0 to %d", class, d.classes-1)
+		}
+		for p := range cifarPlane {
+			all.pixels = append(all.pixels, planes[p], planes[cifarPlane+p], planes[2*cifarPlane+p])
+		}
+		all.classes = append(all.classes, class)
+	}
+	return nil
 }
 
 // maxNames is the maximum size of the file of class names, in bytes.
@@ -152,18 +117,14 @@ func (d cifar) classNames(file string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.parseNames(data)
-}
-
-func (d cifar) parseNames(data []byte) ([]string, error) {
 	var names []string
-	for line := range bytes.Lines(data) {
-		if name := bytes.TrimSpace(line); len(name) > 0 {
-			names = append(names, string(name))
+	for line := range strings.Lines(string(data)) {
+		if name := strings.TrimSpace(line); name != "" {
+			names = append(names, name)
 		}
 	}
 	if len(names) != d.classes {
-		return nil, atByte(len(data), "ends after %d names, want %d, one per line", len(names), d.classes)
+		return nil, fmt.Errorf("%d names, want %d, one per line", len(names), d.classes)
 	}
 	return names, nil
 }

@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -132,20 +131,13 @@ func TestCIFARErrors(t *testing.T) {
 	}{
 		{"cifar10", "data_batch_3.bin", nil, "no such file or directory"},
 		{"cifar10", "test_batch.bin", nil, "no such file or directory"},
-		{"cifar10", "data_batch_1.bin", []byte{}, "byte 0: empty, want records of 3073 bytes"},
-		{"cifar10", "data_batch_2.bin", two[:3073+100], "byte 3173: ends 100 bytes into record 2, want records of 3073 bytes"},
-		{"cifar10", "test_batch.bin", two[:1], "byte 1: ends 1 bytes into record 1, want records of 3073 bytes"},
-		{"cifar10", "data_batch_5.bin", with(3073, 10, two), "byte 3073: class 10, want 0 to 9"},
-		{"cifar10", "data_batch_2.bin", two[:3073], "byte 3073: 1 records, want 2, as in data_batch_1.bin"},
-		{"cifar10", "data_batch_2.bin", append(slices.Clone(two), two...), "byte 6146: 4 records, want 2, as in data_batch_1.bin"},
-		{"cifar10", "batches.meta.txt", []byte("airplane\nbird\n"), "byte 14: ends after 2 names, want 10, one per line"},
-		{"cifar10", "batches.meta.txt", []byte{}, "byte 0: ends after 0 names, want 10, one per line"},
+		{"cifar10", "data_batch_1.bin", []byte{}, "0 bytes, want records of 3073"},
+		{"cifar10", "data_batch_2.bin", two[:3073+100], "3173 bytes, want records of 3073"},
+		{"cifar10", "data_batch_5.bin", with(3073, 10, two), "class 10, want 0 to 9"},
+		{"cifar10", "batches.meta.txt", []byte("airplane\nbird\n"), "2 names, want 10, one per line"},
 		{"cifar10", "test_batch.bin", two[:3073], ""},
-		{"cifar100", "train.bin", nil, "no such file or directory"},
-		{"cifar100", "test.bin", []byte{}, "byte 0: empty, want records of 3074 bytes"},
-		{"cifar100", "train.bin", with(3074, 20, hundred["train.bin"]), "byte 3074: coarse class 20, want 0 to 19"},
-		{"cifar100", "train.bin", with(2*3074+1, 100, hundred["train.bin"]), "byte 6149: class 100, want 0 to 99"},
-		{"cifar100", "test.bin", hundred["test.bin"][:3073], "byte 3073: ends 3073 bytes into record 1, want records of 3074 bytes"},
+		{"cifar100", "train.bin", with(2*3074+1, 100, hundred["train.bin"]), "class 100, want 0 to 99"},
+		{"cifar100", "test.bin", hundred["test.bin"][:3073], "3073 bytes, want records of 3074"},
 		{"cifar100", "fine_label_names.txt", nil, ""},
 	} {
 		files := cifar10Files()
@@ -164,45 +156,4 @@ func TestCIFARErrors(t *testing.T) {
 		}
 	}
 	testkit.Refused(OpenCIFAR10(t.TempDir(), Config{Images: ImageConfig{Cutout: 33}}))(t, "cutout of 33")
-}
-
-func FuzzCIFAR(f *testing.F) {
-	f.Add([]byte{}, true)
-	f.Add([]byte{11}, false)
-	f.Add([]byte{3, 200}, true)
-	f.Add(cifarRecord(7, 3), false)
-	f.Add(append(cifarRecord(1, 2, 99), 1), true)
-	f.Fuzz(func(t *testing.T, data []byte, hundred bool) {
-		d := cifar10
-		if hundred {
-			d = cifar100
-		}
-		var all storedSplit
-		err := d.parse(bytes.NewReader(data), &all)
-		pixels, classes := all.pixels, all.classes
-		if err != nil {
-			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
-				t.Errorf("error %q", m)
-			}
-			return
-		}
-		if len(data) == 0 || len(data) != len(classes)*(3072+d.labels) || len(pixels) != 3072*len(classes) {
-			t.Fatalf("%d bytes make %d images of %d", len(data), len(classes), len(pixels))
-		}
-		for i, class := range classes {
-			if class < 0 || int(class) >= d.classes || byte(class) != data[i*(3072+d.labels)+d.labels-1] {
-				t.Errorf("image %d has class %d", i, class)
-			}
-		}
-		var sum [2]int
-		for _, p := range pixels {
-			sum[0] += int(p)
-		}
-		for i := range classes {
-			for _, p := range data[i*(3072+d.labels)+d.labels : (i+1)*(3072+d.labels)] {
-				sum[1] += int(p)
-			}
-		}
-		testkit.Equal(t, sum[0], sum[1], "pixels are lost")
-	})
 }

@@ -110,11 +110,6 @@ type TranslationConfig struct {
 	// Shared makes one vocabulary for the sources and the target.
 	Shared bool `yaml:"-"`
 
-	// FromEnglish makes gettext translate from English into every language: a
-	// source begins with a token for its target language. Otherwise every
-	// language is translated into English.
-	FromEnglish bool `yaml:"-"`
-
 	// Only leaves out the sentences of all languages of gettext but this one. Vocabularies, and
 	// what is held out, stay as with all languages, so that losses per token can be compared. "" means all.
 	Only string `yaml:"-"`
@@ -231,7 +226,7 @@ const (
 // Validate reports the first field that is out of range and what it accepts.
 func (c Config) Validate() error {
 	return cmp.Or(c.validateSynthetic(), c.Translation.validate(), c.Multilingual.validate(),
-		c.Images.validate(orDefault(c.Images.Size, 32)), c.SyntheticImages.validate())
+		c.Images.validate(cmp.Or(c.Images.Size, 32)), c.SyntheticImages.validate())
 }
 
 // inRange reports a number that is not from least to most, in a message that begins with
@@ -288,7 +283,7 @@ func (t TranslationConfig) validate() error {
 // validateSyntheticImages checks the fields that a source of procedural images
 // uses.
 func (c Config) validateSyntheticImages() error {
-	size := orDefault(c.Images.Size, 32)
+	size := cmp.Or(c.Images.Size, 32)
 	return cmp.Or(
 		c.Images.validate(size),
 		inRange("synthetic-images: images of %d pixels a side", size, size, minFigure, MaxImage),
@@ -299,7 +294,7 @@ func (c Config) validateSyntheticImages() error {
 // validate checks the fields for images of the given size, which is Size or its
 // default.
 func (i ImageConfig) validate(size int) error {
-	out := orDefault(i.HeldOutOf, DefaultHeldOutOf)
+	out := cmp.Or(i.HeldOutOf, DefaultHeldOutOf)
 	return cmp.Or(
 		inRange("images: %d pixels a side", size, size, minImage, MaxImage),
 		want(i.Crop >= 0 && i.Crop <= size/2, "images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2),
@@ -350,36 +345,29 @@ func (s SyntheticConfig) validate(full Config) error {
 
 // withDefaults replaces zeros by the documented defaults.
 func (c Config) withDefaults() Config {
-	c.SeqLen = orDefault(c.SeqLen, 64)
+	c.SeqLen = cmp.Or(c.SeqLen, 64)
 	s := &c.Synthetic
-	s.Vocab = orDefault(s.Vocab, 64)
-	s.Successors = orDefault(s.Successors, 4)
-	s.Lag = orDefault(s.Lag, 2)
-	s.Skew = orDefault(s.Skew, 1.5)
-	s.HeldOut = orDefault(s.HeldOut, 128)
-	s.MinLen = orDefault(s.MinLen, c.SeqLen)
+	s.Vocab = cmp.Or(s.Vocab, 64)
+	s.Successors = cmp.Or(s.Successors, 4)
+	s.Lag = cmp.Or(s.Lag, 2)
+	s.Skew = cmp.Or(s.Skew, 1.5)
+	s.HeldOut = cmp.Or(s.HeldOut, 128)
+	s.MinLen = cmp.Or(s.MinLen, c.SeqLen)
 	t := &c.Translation
-	t.Temperature = orDefault(t.Temperature, 1/0.7)
-	t.Shapes = orDefault(t.Shapes, 4)
-	t.Vocab = orDefault(t.Vocab, 4000)
-	t.SourceVocab = orDefault(t.SourceVocab, t.Vocab)
-	t.Hosts = orDefault(t.Hosts, 1)
+	t.Temperature = cmp.Or(t.Temperature, 1/0.7)
+	t.Shapes = cmp.Or(t.Shapes, 4)
+	t.Vocab = cmp.Or(t.Vocab, 4000)
+	t.SourceVocab = cmp.Or(t.SourceVocab, t.Vocab)
+	t.Hosts = cmp.Or(t.Hosts, 1)
 	m := &c.Multilingual
-	m.Languages = orDefault(m.Languages, 6)
-	m.Pairs = orDefault(m.Pairs, 20_000)
-	m.Skew = orDefault(m.Skew, 2)
-	m.Nouns = orDefault(m.Nouns, 64)
+	m.Languages = cmp.Or(m.Languages, 6)
+	m.Pairs = cmp.Or(m.Pairs, 20_000)
+	m.Skew = cmp.Or(m.Skew, 2)
+	m.Nouns = cmp.Or(m.Nouns, 64)
 	i := &c.SyntheticImages
-	i.Classes = orDefault(i.Classes, 10)
-	i.Train = orDefault(i.Train, 10_000)
-	i.HeldOut = orDefault(i.HeldOut, 1000)
-	i.Noise = orDefault(i.Noise, 0.03)
+	i.Classes = cmp.Or(i.Classes, 10)
+	i.Train = cmp.Or(i.Train, 10_000)
+	i.HeldOut = cmp.Or(i.HeldOut, 1000)
+	i.Noise = cmp.Or(i.Noise, 0.03)
 	return c
-}
-
-func orDefault[T int | float64](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -14,7 +15,7 @@ import (
 // images, Fresh and Noise.
 func NewSyntheticDigits(c Config) (*ImageSet, error) {
 	c.SyntheticImages.Classes, c.SyntheticImages.First = len(glyphs), 0
-	size := orDefault(c.Images.Size, minImage)
+	size := cmp.Or(c.Images.Size, minImage)
 	if err := c.Images.validate(size); err != nil {
 		return nil, err
 	}

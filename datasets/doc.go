@@ -5,7 +5,7 @@
 // index, examples). Nothing depends on earlier calls, so a run can be stopped,
 // resumed, repeated and compared, and any number of goroutines may call at
 // once. A batch belongs to its source, which may return it again: to change
-// one, change a copy. Package sourcetest tests a source for all this.
+// one, change a copy. TestContract tests a source for all this.
 //
 // Language-model batches have one input (N, T) of token ids and one target (N,
 // T), both int32. Target t of an example is the token that follows input t. A
@@ -15,7 +15,7 @@
 // number of examples, or less in the last batch of a pass.
 //
 // Translation batches have three inputs, and one of a few shapes: see
-// Translation and Shaped. For batches of images see Images.
+// Translation. For batches of images see ImageSet.
 //
 // Losses are in nats per target.
 //

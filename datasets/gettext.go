@@ -27,8 +27,7 @@ const (
 
 // OpenGettext reads the catalogs that an argument names, DIR[,LANG...]; see
 // gettext.Read. Sentences of every language are translated into
-// English, as in GPipe's section 5, or with TranslationConfig.FromEnglish
-// English ones into every language. Translation describes the source.
+// English, as in GPipe's section 5. Translation describes the source.
 //
 // Which sentences are held out depends on nothing but the English ones, and no
 // English sentence is held out in one language and trained on in another, see
@@ -36,15 +35,13 @@ const (
 // out, as is one whose sentences to train on are all longer than
 // Config.SeqLen; if it is named in the argument, that is an error.
 //
-// Byte-pair vocabularies are learnt from the training part, see catalogWords.
-// Half of a vocabulary, at most, is characters, the most frequent ones; others
-// are Unknown.
+// Byte-pair vocabularies are learnt from the training part, see learnVocabularies.
 func OpenGettext(argument string, c Config) (*Translation, error) {
 	if err := c.validateTranslation(); err != nil {
 		return nil, err
 	}
-	c.Translation.Vocab = orDefault(c.Translation.Vocab, gettextVocab)
-	c.Translation.HeldOut = orDefault(c.Translation.HeldOut, GettextHeldOut)
+	c.Translation.Vocab = cmp.Or(c.Translation.Vocab, gettextVocab)
+	c.Translation.HeldOut = cmp.Or(c.Translation.HeldOut, GettextHeldOut)
 	c = c.withDefaults()
 	name := "gettext:" + printable(argument)
 	dir, languages, err := splitCatalogs(argument)
@@ -56,14 +53,7 @@ func OpenGettext(argument string, c Config) (*Translation, error) {
 		return nil, err
 	}
 	corpora := corporaOf(read, c.Translation)
-	source, target := catalogVocabularies(corpora, c.Translation)
-	for i := range corpora {
-		from := &corpora[i]
-		from.sourceIDs, from.targetIDs = source.encodeAll(from.source), target.encodeAll(from.target)
-	}
-	if c.Translation.FromEnglish {
-		tagSources(source, corpora)
-	}
+	source, target := learnVocabularies(corpora, c.Translation)
 	corpora = slices.DeleteFunc(corpora, func(from corpus) bool { return !from.fits(c.SeqLen) })
 	var left []string
 	for i := range read.Languages {
@@ -130,7 +120,7 @@ func splitCatalogs(argument string) (dir string, languages []string, err error) 
 func corporaOf(read *gettext.Corpus, c TranslationConfig) (corpora []corpus) {
 	for i := range read.Languages {
 		l := &read.Languages[i]
-		train, heldOut, _ := read.Split(l, c.HeldOut)
+		train, heldOut := read.Split(l, c.HeldOut)
 		if len(train) == 0 || len(heldOut) == 0 {
 			continue
 		}
@@ -138,9 +128,6 @@ func corporaOf(read *gettext.Corpus, c TranslationConfig) (corpora []corpus) {
 		for _, p := range append(train, heldOut...) {
 			from.source = append(from.source, p.Translation)
 			from.target = append(from.target, read.English[p.English].Text)
-		}
-		if c.FromEnglish {
-			from.source, from.target = from.target, from.source
 		}
 		corpora = append(corpora, from)
 	}
@@ -158,14 +145,17 @@ func (from *corpus) fits(limit int) bool {
 	return false
 }
 
-// catalogVocabularies is learnVocabularies for many languages, with bounded
-// time and memory. The words of a language count as often as it is drawn in
+// learnVocabularies learns from the training parts of all languages together, one
+// vocabulary of their sentences and one of all translations, or one of both
+// (TranslationConfig.Shared), and encodes all texts. Half of a vocabulary, at most, is
+// characters, the most frequent ones; others are Unknown. Time and memory are bounded, see
+// catalogWords. The words of a language count as often as it is drawn in
 // training, relative to the largest one: w = (n_max/n)^(1-1/T) times for n of
 // n_max pairs at temperature T, rounded. So the vocabulary follows the shares
 // of the languages, like that of Arivazhagan et al. (Massively Multilingual
 // Neural Machine Translation in the Wild, arXiv 1907.05019), whose text is also
 // sampled by a temperature.
-func catalogVocabularies(corpora []corpus, c TranslationConfig) (source, target *BPE) {
+func learnVocabularies(corpora []corpus, c TranslationConfig) (source, target *BPE) {
 	most := 0
 	for i := range corpora {
 		most = max(most, corpora[i].trained())
@@ -182,11 +172,15 @@ func catalogVocabularies(corpora []corpus, c TranslationConfig) (source, target 
 		sources.add(from.source[:train], weight)
 		targets.add(from.target[:train], weight)
 	}
-	if c.Shared {
-		source = sources.learn(c.Vocab)
-		return source, source
+	target = targets.learn(c.Vocab)
+	if source = target; !c.Shared {
+		source = sources.learn(c.SourceVocab)
 	}
-	return sources.learn(c.SourceVocab), targets.learn(c.Vocab)
+	for i := range corpora {
+		from := &corpora[i]
+		from.sourceIDs, from.targetIDs = source.encodeAll(from.source), target.encodeAll(from.target)
+	}
+	return source, target
 }
 
 // trained returns the number of pairs to train on.
@@ -208,7 +202,11 @@ func newCatalogWords(texts int) *catalogWords {
 
 func (c *catalogWords) add(texts []string, weight int) {
 	counts := map[string]int{}
-	countWords(counts, texts)
+	for _, t := range texts {
+		for w := range strings.FieldsSeq(t) {
+			counts[w]++
+		}
+	}
 	type word struct {
 		text string
 		hash uint64
@@ -231,17 +229,4 @@ func (c *catalogWords) add(texts []string, weight int) {
 
 func (c *catalogWords) learn(size int) *BPE {
 	return learnBPE(c.words, frequentCharacters(c.characters, max(size/2-int(firstPiece), 1)), size)
-}
-
-// tagSources puts before each source sentence the token of its target language,
-// as Johnson et al. do (Google's Multilingual Neural Machine Translation System,
-// TACL 2017, section 3), and adds these tokens to the vocabulary.
-func tagSources(source *BPE, corpora []corpus) {
-	for i := range corpora {
-		from := &corpora[i]
-		id := source.tag("<2" + from.name + ">")
-		for k, ids := range from.sourceIDs {
-			from.sourceIDs[k] = append([]int32{id}, ids...)
-		}
-	}
 }

@@ -25,7 +25,7 @@ func TestGettext(t *testing.T) {
 	var names []string
 	for l, language := range s.Languages() {
 		names = append(names, language.Name)
-		if language.Train+language.HeldOut != sizes[language.Name] || language.HeldOut < 1 || language.Dropped+language.Cut > 0 {
+		if language.Train+language.HeldOut != sizes[language.Name] || language.HeldOut < 1 || language.Dropped > 0 {
 			t.Errorf("%+v of %d", language, sizes[language.Name])
 		}
 		for _, split := range []Split{Train, HeldOut} {
@@ -63,61 +63,6 @@ func textsOf(pairs []Pair) (out [][2]string) {
 		out = append(out, [2]string{p.SourceText, p.TargetText})
 	}
 	return out
-}
-
-// From English, a source begins with the token of its target language, which is
-// no part of a text.
-func TestGettextFromEnglish(t *testing.T) {
-	dir := gettexttest.Folder(t, sizes)
-	into := testkit.Must(OpenGettext(dir, Config{}))(t)
-	for _, shared := range []bool{false, true} {
-		s := testkit.Must(OpenGettext(dir, Config{Translation: TranslationConfig{FromEnglish: true, Shared: shared}}))(t)
-		if shared != (s.Source() == s.Target()) || shared != (s.Vocab() == s.SourceVocab()) {
-			t.Errorf("shared %v: vocabularies of %d and %d", shared, s.SourceVocab(), s.Vocab())
-		}
-		for l, language := range s.Languages() {
-			tag := "<2" + language.Name + ">"
-			for i, p := range s.Pairs(l, HeldOut) {
-				if q := into.Pairs(l, HeldOut)[i]; p.SourceText != q.TargetText || p.TargetText != q.SourceText {
-					t.Fatalf("%q to %q, the other way %q to %q", p.SourceText, p.TargetText, q.SourceText, q.TargetText)
-				}
-				if got := s.Source().Decode(p.Source); got != tag+" "+p.SourceText || s.Source().Piece(p.Source[0]) != tag {
-					t.Fatalf("%q reads %q", p.SourceText, got)
-				}
-				again := s.Encode(tag+" "+p.SourceText, p.TargetText)
-				if !slices.Equal(again.Source, p.Source) || !slices.Equal(again.Target, p.Target) {
-					t.Fatalf("%q is encoded %v, want %v", p.SourceText, again.Source, p.Source)
-				}
-			}
-		}
-		d := DescribeVocabulary(s.Source())
-		if len(d.Pieces) != s.SourceVocab() || len(d.Joins) == 0 || !slices.Contains(d.Pieces, "<2sr@latin>") {
-			t.Errorf("described with %d pieces of %d and %d joins", len(d.Pieces), s.SourceVocab(), len(d.Joins))
-		}
-	}
-}
-
-func TestTaggedVocabulary(t *testing.T) {
-	v := LearnBPE(map[string]int{"ab": 3, "c": 2}, 20)
-	ab, c, untagged := v.Encode("ab"), v.Encode("c"), v.Encode("c <2two>")
-	one, two := v.tag("<2one>"), v.tag("<2two>")
-	for _, test := range []struct {
-		ids  []int32
-		want string
-	}{
-		{nil, ""},
-		{slices.Concat([]int32{one}, ab, c), "<2one> ab c"},
-		{slices.Concat(ab, []int32{two, one}, c, []int32{End, one}), "ab <2two> <2one> c"},
-		{[]int32{v.ids[bpePiece{text: "a"}], two}, "a <2two>"}, // no end of a word
-		{[]int32{two + 1, Begin, Pad}, "\uFFFD"},
-	} {
-		testkit.Equal(t, v.Decode(test.ids), test.want, "%v reads", test.ids)
-	}
-	testkit.EqualAll(t, v.Encode(" <2two> c ab"), slices.Concat([]int32{two}, c, ab), "encoded")
-	testkit.EqualAll(t, v.Encode("c <2two>"), untagged, "a tag that is not first")
-	if v.Piece(two) != "<2two>" || v.Piece(two+1) != fmt.Sprintf("<%d>", two+1) {
-		t.Errorf("pieces %s, %s", v.Piece(two), v.Piece(two+1))
-	}
 }
 
 // A vocabulary has at most its size; half of it is characters, at most. Words of

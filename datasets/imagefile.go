@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"gpipebench/internal/files"
 	"image"
 	"io"
 	"io/fs"
@@ -12,20 +11,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/image/draw"
+
+	"gpipebench/internal/files"
 )
-
-// byteError is an error in a file with the offset of the byte where it shows.
-type byteError struct {
-	at  int
-	err error
-}
-
-func (e *byteError) Error() string { return fmt.Sprintf("byte %d: %v", e.at, e.err) }
-func (e *byteError) Unwrap() error { return e.err }
-
-func atByte(at int, format string, a ...any) error {
-	return &byteError{at, fmt.Errorf(format, a...)}
-}
 
 // inFile wraps an error with the file of a data set in which it is. It drops a
 // path that the error already contains.
@@ -60,27 +48,19 @@ func exists(file string) bool {
 }
 
 // gunzip decompresses data that begins as gzip does, to at most limit bytes.
-// The offset in an error is one in the compressed file.
 func gunzip(data []byte, limit int64) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}
-	in := bytes.NewReader(data)
-	z, err := files.Gunzip(in)
-	var out []byte
-	if err == nil {
-		out, err = files.ReadAll(io.LimitReader(z, limit+1), 0)
+	z, err := files.Gunzip(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
 	}
-	at := len(data) - in.Len()
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &byteError{at, fmt.Errorf("%w, after %d decompressed bytes", errCutShort, len(out))}
-	case err != nil:
-		return nil, &byteError{at, err}
-	case int64(len(out)) > limit:
-		return nil, atByte(at, "more than %d decompressed bytes", limit)
+	out, err := files.ReadAll(io.LimitReader(z, limit+1), 0)
+	if err == nil && int64(len(out)) > limit {
+		err = fmt.Errorf("more than %d decompressed bytes", limit)
 	}
-	return out, nil
+	return out, err
 }
 
 // scaleSquare scales the largest square in the middle of an image to size

@@ -2,19 +2,18 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
-	"image/jpeg"
-	"image/png"
-	"io"
+	_ "image/jpeg" // a format that decodeImage knows
+	_ "image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,12 +50,12 @@ const (
 // be held out while it is trained on. Any other file that is not an image is an
 // error, as are a class without images and fewer than two classes.
 func OpenImages(dir string, c Config) (*ImageSet, error) {
-	size := orDefault(c.Images.Size, 32)
+	size := cmp.Or(c.Images.Size, 32)
 	if err := c.Images.validate(size); err != nil {
 		return nil, err
 	}
 	name := "images:" + printable(dir)
-	classes, files, err := listImages(dir, orDefault(c.Images.HeldOutOf, DefaultHeldOutOf))
+	classes, files, err := listImages(dir, cmp.Or(c.Images.HeldOutOf, DefaultHeldOutOf))
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +99,8 @@ func listImages(dir string, share int) (classes []string, files [2][]labelled, e
 	if err != nil {
 		return nil, files, err
 	}
-	for _, sides := range []struct {
-		have, want []string
-		dir, other string
-	}{{heldClasses, classes, held, train}, {classes, heldClasses, train, held}} {
-		for _, class := range sides.want {
-			if !slices.Contains(sides.have, class) {
-				return nil, files, inFile("images", sides.dir, fmt.Errorf("no folder %s, want the classes of %s", printable(class), printable(sides.other)))
-			}
-		}
+	if !slices.Equal(heldClasses, classes) {
+		return nil, files, inFile("images", held, fmt.Errorf("classes %q, want those of %s, %q", heldClasses, printable(train), classes))
 	}
 	files[HeldOut] = heldFiles
 	return classes, files, nil
@@ -212,34 +204,21 @@ func holdOut(dir string, classes []string, all []labelled, share int) (files [2]
 	return files, nil
 }
 
-// decodeFiles returns the pixels of files, (len(files), size, size, 3). If
-// several cannot be decoded, the error is about the first.
+// decodeFiles returns the pixels of files, (len(files), size, size, 3).
 func decodeFiles(files []labelled, size int) ([]byte, error) {
 	image := 3 * size * size
 	pixels := make([]byte, len(files)*image)
-	errs := make([]error, len(files))
-	var failed atomic.Bool
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, f := range files {
-		// Files are taken in order, so all before the first bad one are decoded.
-		if failed.Load() {
-			break
-		}
 		g.Go(func() error {
-			if errs[i] = decodeFile(f.path, size, pixels[i*image:][:image]); errs[i] != nil {
-				failed.Store(true)
+			if err := decodeFile(f.path, size, pixels[i*image:][:image]); err != nil {
+				return inFile("images", f.path, err)
 			}
 			return nil
 		})
 	}
-	g.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return nil, inFile("images", files[i].path, err)
-		}
-	}
-	return pixels, nil
+	return pixels, g.Wait()
 }
 
 // decodeFile reads and decodes a file. A decoder's panic, which in this goroutine
@@ -253,49 +232,18 @@ func decodeFile(file string, size int, pixels []byte) (err error) {
 	return decodeImage(data, size, pixels)
 }
 
-type imageFormat struct {
-	magic  string
-	end    string // the end of a complete file, or nearly its end
-	config func(io.Reader) (image.Config, error)
-	decode func(io.Reader) (image.Image, error)
-}
-
-var imageFormats = []imageFormat{
-	{"\x89PNG\r\n\x1a\n", "IEND", png.DecodeConfig, png.Decode},
-	{"\xff\xd8", "\xff\xd9", jpeg.DecodeConfig, jpeg.Decode},
-}
-
-// decodeImage decodes a PNG or JPEG file and scales it. The offset in an error
-// is how far the decoder had read.
+// decodeImage decodes a PNG or JPEG file and scales it.
 func decodeImage(data []byte, size int, pixels []byte) error {
-	if len(data) == 0 {
-		return atByte(0, "empty, want a PNG or JPEG image")
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if w, h := config.Width, config.Height; err == nil && (w < 1 || h < 1 || w > maxImagePixels/h) {
+		err = fmt.Errorf("an image of %dx%d pixels, want 1 to %d", w, h, maxImagePixels)
 	}
-	for _, f := range imageFormats {
-		if !bytes.HasPrefix(data, []byte(f.magic)) {
-			continue
-		}
-		in := bytes.NewReader(data)
-		failed := func(err error) error {
-			if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF || !bytes.Contains(data, []byte(f.end)) {
-				return atByte(len(data), "ends in the middle of the image")
-			}
-			return &byteError{len(data) - in.Len(), err}
-		}
-		config, err := f.config(in)
-		if err != nil {
-			return failed(err)
-		}
-		if w, h := config.Width, config.Height; w < 1 || h < 1 || w > maxImagePixels/h {
-			return failed(fmt.Errorf("an image of %dx%d pixels, want 1 to %d", w, h, maxImagePixels))
-		}
-		in.Reset(data)
-		decoded, err := f.decode(in)
-		if err != nil {
-			return failed(err)
-		}
+	if err != nil {
+		return err
+	}
+	decoded, _, err := image.Decode(bytes.NewReader(data))
+	if err == nil {
 		scaleSquare(decoded, size, pixels)
-		return nil
 	}
-	return atByte(0, "neither PNG nor JPEG")
+	return err
 }

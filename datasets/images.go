@@ -11,7 +11,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// Images is a Source of labelled images. A batch has one input (N, H, W, C),
+// ImageSet is a Source of labelled images. A batch has one input (N, H, W, C),
 // float32, and one target (N), int32, the class; Count is N. A pixel is (p/255
 // - mean) / deviation, with constants of the data set for each channel, so that
 // values have mean 0 and deviation 1, approximately. Vocab is the number of
@@ -21,17 +21,6 @@ import (
 // of an image is a function of (seed, epoch, image); the held-out split is
 // never augmented. The last batch of a pass is short if the batch size does not
 // divide the pass.
-type Images interface {
-	Source
-
-	// Shape returns the shape of an image: (H, W, C).
-	Shape() []int
-
-	// Classes returns the names of the classes 0..Vocab-1.
-	Classes() []string
-}
-
-// ImageSet is the implementation of Images in this package.
 type ImageSet struct {
 	name     string
 	classes  []string
@@ -45,8 +34,6 @@ type ImageSet struct {
 	change   augmentation
 	order    philox.Key
 }
-
-var _ Images = (*ImageSet)(nil)
 
 // pixelReader supplies images, always the same for a split and i. Any number of
 // goroutines may read at once.
@@ -105,10 +92,14 @@ func (s *ImageSet) normalize(to PixelScale) {
 	}
 }
 
-func (s *ImageSet) Name() string      { return s.name }
-func (s *ImageSet) Vocab() int        { return len(s.classes) }
+func (s *ImageSet) Name() string { return s.name }
+func (s *ImageSet) Vocab() int   { return len(s.classes) }
+
+// Classes returns the names of the classes 0..Vocab-1.
 func (s *ImageSet) Classes() []string { return s.classes }
-func (s *ImageSet) Shape() []int      { return []int{s.size, s.size, s.channels} }
+
+// Shape returns the shape of an image: (H, W, C).
+func (s *ImageSet) Shape() []int { return []int{s.size, s.size, s.channels} }
 
 // Examples returns the number of images in a pass over a split.
 func (s *ImageSet) Examples(split Split) int { return s.examples[split] }

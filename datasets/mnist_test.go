@@ -79,23 +79,21 @@ func TestMNISTErrors(t *testing.T) {
 	}{
 		{images, nil, "no such file or directory"},
 		{"t10k-labels-idx1-ubyte", nil, "no such file or directory"},
-		{images, []byte{}, "byte 0: empty, want an IDX file"},
-		{images, good[images][:3], "byte 3: ends in the header, want 16 bytes of it"},
-		{images, good[images][:15], "byte 15: ends in the header, want 16 bytes of it"},
-		{images, good[labels], "byte 0: magic number 0x00000801, want 0x00000803 for bytes in 3 dimensions"},
-		{labels, good[images], "byte 0: magic number 0x00000803, want 0x00000801 for bytes in 1 dimensions"},
-		{images, good[images][:300], "byte 300: ends after 284 bytes of data, want 324 for [4 9 9]"},
-		{images, append(slices.Clone(good[images]), 1, 2), "byte 340: 2 bytes too many, want 324 for [4 9 9]"},
-		{images, idx(nil, 0, 9, 9), "byte 4: dimension 1 is 0, want 1 or more"},
-		{images, idx(nil, 4, 9, 0), "byte 12: dimension 3 is 0, want 1 or more"},
-		{images, idx(nil, 1<<31, 1<<31, 9), "byte 4: dimension 1 is 2147483648, want at most 1073741824 bytes in all"},
-		{images, idx(nil, 1<<20, 1<<20, 9), "byte 8: dimension 2 is 1048576, want at most 1073741824 bytes in all"},
-		{images, idx(digits(4), 4, 3, 27), "byte 8: images of 3x27 pixels, want square ones"},
-		{images, idx(make([]byte, 2048*2048), 1, 2048, 2048), "byte 8: images of 2048x2048 pixels, want at most 1024 a side"},
-		{"t10k-images-idx3-ubyte", idx(make([]byte, 200), 2, 10, 10), "byte 8: images of 10x10 pixels, want 9x9 as for training"},
-		{labels, idx([]byte{1, 2, 3}, 3), "byte 4: 3 labels, want 4, the images in train-images-idx3-ubyte"},
-		{labels, idx([]byte{1, 2, 10, 4}, 4), "byte 10: class 10, want 0 to 9"},
-		{labels, idx([]byte{1, 2, 3}, 4), "byte 11: ends after 3 bytes of data, want 4 for [4]"},
+		{images, []byte{}, "begins with , want an IDX file of bytes in 3 dimensions: 00 00 08 03, and these"},
+		{images, good[images][:6], "begins with 00 00 08 03 00 00, want an IDX file of bytes in 3 dimensions: 00 00 08 03, and these"},
+		{labels, good[images], "begins with 00 00 08 03 00 00 00 04, want an IDX file of bytes in 1 dimensions: 00 00 08 01, and these"},
+		{images, good[images][:300], "284 bytes of data, want 324 for [4 9 9]"},
+		{images, append(slices.Clone(good[images]), 1, 2), "326 bytes of data, want 324 for [4 9 9]"},
+		{images, idx(nil, 4, 9, 0), "dimension 3 is 0, want 1 or more and at most 1073741824 bytes in all"},
+		{images, idx(nil, 1<<20, 1<<20, 9), "dimension 2 is 1048576, want 1 or more and at most 1073741824 bytes in all"},
+		{images, idx(digits(4), 4, 3, 27), "images of 3x27 pixels, want square ones of at most 1024 a side, in both parts the same"},
+		{images, idx(make([]byte, 2048*2048), 1, 2048, 2048), "images of 2048x2048 pixels, want square ones of at most 1024 a side, in both parts the same"},
+		{"t10k-images-idx3-ubyte", idx(make([]byte, 200), 2, 10, 10), "images of 10x10 pixels, want square ones of at most 1024 a side, in both parts the same"},
+		{labels, idx([]byte{1, 2, 3}, 3), "3 labels, want 4, one for each image"},
+		{labels, idx([]byte{1, 2, 10, 4}, 4), "label 2 is 10, want 0 to 9"},
+		{images, short[:len(short)-3], "unexpected EOF"},
+		{images, flipped(short, len(short)-6), "gzip: invalid checksum"},
+		{images, append(slices.Clone(short), "garbage and more"...), "gzip: invalid header"},
 	} {
 		files := mnistFiles()
 		files[c.file] = c.data
@@ -104,20 +102,6 @@ func TestMNISTErrors(t *testing.T) {
 		if want := "mnist: " + filepath.Join(dir, c.file) + ": " + c.want; err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
-	}
-	for _, c := range []struct {
-		data []byte
-		want string // substring of the error
-	}{
-		{short[:len(short)/2], ": gzip: ends in the middle, after "},
-		{short[:5], "byte 5: gzip: ends in the middle, after 0 decompressed bytes"},
-		{short[:len(short)-3], ": gzip: ends in the middle, after "},
-		{flipped(short, len(short)-6), "gzip: invalid checksum"},
-		{append(slices.Clone(short), "garbage and more"...), "gzip: invalid header"},
-	} {
-		files := mnistFiles()
-		files[images] = c.data
-		testkit.Refused(OpenMNIST(writeFiles(t, files), Config{}))(t, images+": byte ", c.want)
 	}
 	for size, want := range map[int]string{7: "images: 7 pixels a side", 0: "images: 3 pixels a side, want 8 to 1024"} {
 		files := mnistFiles()
@@ -155,9 +139,6 @@ func FuzzIDX(f *testing.F) {
 		dims := 1 + int(d%3)
 		shape, elements, err := parseIDX(data, dims, limit)
 		if err != nil {
-			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
-				t.Errorf("error %q", m)
-			}
 			return
 		}
 		n := 1

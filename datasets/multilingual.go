@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -39,7 +40,7 @@ func NewMultilingual(c Config) (*Translation, error) {
 	}
 	c = c.withDefaults()
 	w := newWorld(c)
-	held := w.heldOut(orDefault(c.Translation.HeldOut, multilingualHeldOut))
+	held := w.heldOut(cmp.Or(c.Translation.HeldOut, multilingualHeldOut))
 	var corpora []corpus
 	for r, g := range w.tongues {
 		if only := c.Multilingual.Only; only != 0 && only != r+1 {

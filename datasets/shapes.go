@@ -1,10 +1,6 @@
 package datasets
 
-import (
-	"slices"
-
-	"gpipebench/nn"
-)
+import "slices"
 
 // Shape is the size of a mini-batch of pairs without the number of examples:
 // the lengths to which sentences are padded, in tokens.
@@ -14,24 +10,6 @@ type Shape struct {
 
 // fits reports whether a pair of these lengths can be padded to the shape.
 func (s Shape) fits(source, target int) bool { return source <= s.Source && target <= s.Target }
-
-// Shaped is a Source whose batches have one of a few shapes, which reduces
-// padding: a program has to be compiled for each shape, and memory planned for
-// the largest.
-//
-// Since the sentences of a batch are of similar length, which of them share a
-// batch depends on the batch size, and not only on their order.
-type Shaped interface {
-	Source
-
-	// Shapes returns all shapes, each at least as large as the one before in
-	// both dimensions: the last is the largest.
-	Shapes() []Shape
-
-	// Largest returns a batch of the largest shape with the given number of
-	// examples, for planning; the contents of its examples mean nothing.
-	Largest(examples int) nn.Batch
-}
 
 // bounds divides the lengths 1..len(counts)-1, with the frequencies counts,
 // into at most n groups, each padded to its longest, with the minimum sum of

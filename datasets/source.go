@@ -46,7 +46,7 @@ type Source interface {
 	// beyond it is an error.
 	//
 	// The order of the examples of a pass does not depend on the number of
-	// examples in a batch, unless the source is Shaped.
+	// examples in a batch, unless the source is a Translation.
 	Batch(split Split, index, examples int) (nn.Batch, error)
 
 	// Yardsticks returns losses with which to compare a network's held-out

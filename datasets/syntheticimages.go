@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"fmt"
 
 	"gpipebench/nn/philox"
@@ -18,7 +19,7 @@ func NewSyntheticImages(c Config) (*ImageSet, error) {
 	}
 	c = c.withDefaults()
 	i := c.SyntheticImages
-	f := &figures{size: orDefault(c.Images.Size, 32), first: i.First, classes: i.Classes, noise: float32(i.Noise)}
+	f := &figures{size: cmp.Or(c.Images.Size, 32), first: i.First, classes: i.Classes, noise: float32(i.Noise)}
 	for _, split := range []Split{Train, HeldOut} {
 		f.keys[split] = philox.KeyOf(c.Seed, fmt.Sprintf("datasets/synthetic-images/%v", split))
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Translation is a source of sentence pairs in one or several languages with
-// their translations into one, or the reverse. Its batches have three inputs and a target, all
+// their translations into one. Its batches have three inputs and a target, all
 // int32:
 //
 //	source ids      (N, S), each sentence followed by End, then Pad
@@ -22,9 +22,7 @@ import (
 //
 // Count is the number of targets that are not -1, including End. Nothing in a
 // batch names the language of a sentence: the target language is the same for
-// all, and a source sentence shows its own. Only if one language is translated
-// into several (TranslationConfig.FromEnglish), each source begins with a token
-// for its target language, <2fr>; texts lack it.
+// all, and a source sentence shows its own.
 //
 // (S, T) is one of Shapes: pairs of similar length share a batch (how is up to
 // TranslationConfig.Window). Within an epoch every batch is full except the
@@ -57,15 +55,12 @@ type Translation struct {
 	last [2]atomic.Pointer[order] // the one computed last, by split
 }
 
-// Language is a source language of a Translation, or a target language where
-// there are several.
+// Language is a source language of a Translation.
 type Language struct {
 	Name    string
 	Train   int     // training pairs
 	HeldOut int     // held-out pairs
 	Dropped int     // pairs left out of training: a side is longer than Config.SeqLen
-	Cut     int     // held-out pairs with a side cut to Config.SeqLen tokens
-	Empty   int     // lines left out: empty in both files
 	Share   float64 // share of an epoch's examples
 }
 
@@ -81,7 +76,6 @@ type corpus struct {
 	source, target       []string // aligned
 	sourceIDs, targetIDs [][]int32
 	heldOut              int // the last ones
-	empty                int
 }
 
 // newTranslation returns the source of encoded corpora. c has its defaults.
@@ -100,7 +94,7 @@ func newTranslation(name string, source, target Vocabulary, corpora []corpus, c 
 	var sizes []Shape
 	var trained []int
 	for _, from := range corpora {
-		l := Language{Name: from.name, Empty: from.empty}
+		l := Language{Name: from.name}
 		var train, held []Pair
 		for i := range from.source {
 			p := Pair{from.sourceIDs[i], from.targetIDs[i], from.source[i], from.target[i]}
@@ -108,9 +102,6 @@ func newTranslation(name string, source, target Vocabulary, corpora []corpus, c 
 			switch {
 			case i >= len(from.source)-from.heldOut:
 				held = append(held, p)
-				if !fits {
-					l.Cut++
-				}
 			case fits:
 				train = append(train, p)
 			default:
@@ -194,8 +185,8 @@ func (t *Translation) Languages() []Language { return slices.Clone(t.languages) 
 // OpenGettext.
 func (t *Translation) LeftOut() []string { return slices.Clone(t.left) }
 
-// Shapes returns the shapes of batches. The last is the largest; no side is
-// longer than Config.SeqLen.
+// Shapes returns the shapes of batches, each at least as large as the one before in
+// both dimensions; no side is longer than Config.SeqLen.
 func (t *Translation) Shapes() []Shape { return slices.Clone(t.shapes) }
 
 // LongestTarget returns the maximum number of tokens of a training target,

@@ -55,28 +55,16 @@ type Primary struct {
 	Margin *Margin         `yaml:"margin" json:"margin,omitempty"`
 }
 
-// Gate is a condition of competence, without which comparisons show nothing. One of Holds, Fails and
-// Unknown says whether it is met.
+// Gate is a condition of competence, without which comparisons show nothing.
 type Gate struct {
-	That string `yaml:"that" want:"key" json:"that"` // in words
-	// Holds is an expression over the experiment's tables, as a claim's check is.
-	Holds   string   `yaml:"holds" want:"optional" json:"holds"`
-	Fails   string   `yaml:"fails" want:"optional" json:"-"`               // why it is not met, where no table says so
-	Unknown string   `yaml:"unknown" want:"optional" json:"-"`             // why it is not known to be met
-	For     []string `yaml:"for" want:"name,optional" json:"for,omitzero"` // primaries; none: all
+	That  string   `yaml:"that" want:"key" json:"that"`                  // in words
+	Holds string   `yaml:"holds" json:"holds"`                           // an expression over the experiment's tables, as a claim's check is
+	For   []string `yaml:"for" want:"name,optional" json:"for,omitzero"` // primaries; none: all
 }
 
 // Concerns reports whether a gate is one of a primary's.
 func (g Gate) Concerns(primary string) bool {
 	return len(g.For) == 0 || slices.Contains(g.For, primary)
-}
-
-// condition is what a gate says, with the reason why it is not known to be met, if no table says so.
-func (g Gate) condition() string {
-	if why := g.Fails + g.Unknown; why != "" {
-		return g.That + " (" + why + ")"
-	}
-	return g.That
 }
 
 // several is one text, or a list.
@@ -178,14 +166,9 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		}
 	}
 	for i, g := range d.Gates {
-		at := []string{"gates", fmt.Sprint(i)}
-		none := func(s string) bool { return s == "" }
-		if given := slices.DeleteFunc([]string{g.Holds, g.Fails, g.Unknown}, none); len(given) != 1 {
-			return At(errors.New("want one of holds, fails and unknown"), at...)
-		}
 		for _, name := range g.For {
 			if _, err := d.Primary(name); err != nil {
-				return At(err, append(at, "for")...)
+				return At(err, "gates", fmt.Sprint(i), "for")
 			}
 		}
 	}
@@ -346,7 +329,7 @@ func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, erro
 	for i := range family {
 		for _, g := range f.Gates {
 			if g.Concerns(family[i].Name) {
-				family[i].Gates = append(family[i].Gates, verdict.Gate{Condition: g.condition(), Passed: passed(g)})
+				family[i].Gates = append(family[i].Gates, verdict.Gate{Condition: g.That, Passed: passed(g)})
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// images are labelled images: see datasets.Images.
+// images are labelled images: see datasets.ImageSet.
 type images struct{}
 
 func (images) flags() string {
@@ -66,7 +66,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelled, ok := s.(datasets.Images)
+	labelled, ok := s.(*datasets.ImageSet)
 	if !ok {
 		return nil, failure.Usagef("%s has no images, which %s takes: want synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
 	}

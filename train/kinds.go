@@ -83,7 +83,7 @@ func (t *Training) openTokens(c datasets.Config) (datasets.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := s.(datasets.Images); ok {
+	if _, ok := s.(*datasets.ImageSet); ok {
 		return nil, failure.Usagef("%s has images, which %s does not take: want %s", s.Name(), t.Model.Name, strings.Join(imageModels(), ", "))
 	}
 	return s, nil
@@ -103,7 +103,7 @@ func (t *Training) settleVocab(s datasets.Source) error {
 type pairs struct{}
 
 func (pairs) flags() string {
-	return "vocab seq beam translations languages pairs temperature bucket-window input-hosts target-noise from-english"
+	return "vocab seq translations languages pairs temperature bucket-window input-hosts target-noise"
 }
 
 func (pairs) input(m Model, examples int) gpipe.Input {
@@ -145,9 +145,6 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	}
 	if err := config.Validate(); err != nil {
 		return nil, failure.Usage(err)
-	}
-	if config.Translation.FromEnglish && !strings.HasPrefix(t.Data, "gettext") {
-		return nil, failure.Usagef("%s does not translate from English into several languages: want gettext:DIR", t.Data)
 	}
 	s, err := t.openTokens(config)
 	if err != nil {

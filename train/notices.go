@@ -49,12 +49,12 @@ func (s Setup) Crowded() string {
 	case threads > cores:
 		return fmt.Sprintf("%d threads for a device on %d cores: more threads than cores make a step slower%s", threads, cores, same)
 	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
-		what := plural(s.Partitions, "host device")
+		what := units.Counted(s.Partitions, "host device")
 		if parts > 1 {
-			what = plural(s.Partitions*parts, "part") + " of " + s.divides() + " on " + what
+			what = units.Counted(s.Partitions*parts, "part") + " of " + s.divides() + " on " + what
 		}
 		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
-			what, plural(threads, "thread"), cores, same)
+			what, units.Counted(threads, "thread"), cores, same)
 	}
 	return ""
 }
@@ -74,35 +74,23 @@ func found(s datasets.Source) string {
 	switch s := s.(type) {
 	case *datasets.ImageSet:
 		return fmt.Sprintf("%s to train on, %d held out, of %d classes (%s), at %d x %[5]d pixels",
-			plural(s.Examples(datasets.Train), "image"), s.Examples(datasets.HeldOut), s.Vocab(), few(s.Classes()), s.Shape()[0])
+			units.Counted(s.Examples(datasets.Train), "image"), s.Examples(datasets.HeldOut), s.Vocab(), few(s.Classes()), s.Shape()[0])
 	case *datasets.Text:
 		return fmt.Sprintf("%s to train on, %s held out", units.FormatBytes(int64(len(s.Bytes(datasets.Train)))), units.FormatBytes(int64(len(s.Bytes(datasets.HeldOut)))))
 	case *datasets.Translation:
-		if len(s.Languages()) > 8 {
-			return foundMany(s.Languages()) + leftOut(s)
-		}
-		var all []string
+		var all datasets.Language
+		var trained []string
 		for _, l := range s.Languages() {
-			text := fmt.Sprintf("%s to train on, %d held out", plural(l.Train, "pair"), l.HeldOut)
-			if l.Dropped > 0 {
-				text += fmt.Sprintf(", %d too long", l.Dropped)
-			}
-			if len(s.Languages()) > 1 {
-				text = printable.Line(l.Name) + " " + text
-			}
-			all = append(all, text)
+			all.Train, all.HeldOut, all.Dropped = all.Train+l.Train, all.HeldOut+l.HeldOut, all.Dropped+l.Dropped
+			trained = append(trained, fmt.Sprintf("%s %d", l.Name, l.Train))
 		}
-		return strings.Join(all, "; ") + leftOut(s)
+		text := fmt.Sprintf("%s to train on, %d held out, %d too long; by language: %s", units.Counted(all.Train, "pair"), all.HeldOut, all.Dropped, few(trained))
+		if left := s.LeftOut(); len(left) > 0 {
+			text += "; too few to train on: " + few(left)
+		}
+		return text
 	}
 	return ""
-}
-
-// leftOut says which languages have too few pairs; "": none.
-func leftOut(s *datasets.Translation) string {
-	if len(s.LeftOut()) == 0 {
-		return ""
-	}
-	return "; too few to train on: " + few(s.LeftOut())
 }
 
 // few lists the first of many names.
@@ -112,29 +100,4 @@ func few(names []string) string {
 		return fmt.Sprintf("%s and %d more", printable.Line(strings.Join(names[:most], ", ")), len(names)-most)
 	}
 	return printable.Line(strings.Join(names, ", "))
-}
-
-// foundMany sums up many languages.
-func foundMany(all []datasets.Language) string {
-	least, most := all[0], all[0]
-	train, heldOut, dropped := 0, 0, 0
-	for _, l := range all {
-		train, heldOut, dropped = train+l.Train, heldOut+l.HeldOut, dropped+l.Dropped
-		if l.Train < least.Train {
-			least = l
-		}
-		if l.Train > most.Train {
-			most = l
-		}
-	}
-	return fmt.Sprintf("%d languages, %d pairs to train on, %d held out, %d too long; from %d in %s to %d in %s",
-		len(all), train, heldOut, dropped, most.Train, printable.Line(most.Name), least.Train, printable.Line(least.Name))
-}
-
-// plural counts something.
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -85,8 +85,6 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 // count returns the number of steps, and sets how often to evaluate.
 func (t *Training) count(s datasets.Source) (int, error) {
 	switch {
-	case t.Beam < 0 || t.Beam > MaxBeam:
-		return 0, failure.Usagef("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
 	case t.Batch < 1:
 		return 0, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
@@ -125,11 +123,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 	return t.epochSteps * t.Epochs, nil
 }
 
-// The largest numbers of steps and of hypotheses of a search.
-const (
-	MaxSteps = 1<<31 - 1
-	MaxBeam  = 256
-)
+// MaxSteps is the largest number of steps.
+const MaxSteps = 1<<31 - 1
 
 // inWindows refuses what happens between two steps of one window: with an asynchronous schedule,
 // stages have different weights there.

@@ -167,7 +167,7 @@ func TestSnapshotsOfATraining(t *testing.T) {
 	}
 }
 
-// What decides bits and differs is refused with its name and both values; faultstest has more.
+// What decides bits and differs is refused with its name and both values; cmd/gpipebench/faults has more.
 func TestResumeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text, other := filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")

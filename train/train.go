@@ -56,7 +56,6 @@ type Training struct {
 	EvalEvery int // steps between evaluations; 0: at the end only, of images after each epoch
 
 	EmptySource bool // a translator gets no source sentences
-	Beam        int  // of the search for translations; 0 or 1: greedy
 
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none

@@ -104,10 +104,7 @@ func at(pairs []datasets.Pair, places []int) (some []datasets.Pair) {
 // translate translates what is held out, with the weights that are in place, adds the
 // scores to an evaluation, and writes the translations to a file if there is to be one.
 func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
-	search := transformer.Decoding{
-		Beam: t.Beam, MaxLen: s.LongestTarget(), Rows: t.Batch,
-		Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End,
-	}
+	search := transformer.Decoding{MaxLen: s.LongestTarget(), Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End}
 	predict := func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
 		return trainer.PredictEach(ctx, each, t.blind(nn.Batch{Inputs: inputs}).Inputs...)
 	}

@@ -165,7 +165,7 @@ func someOf(all []gpipe.NamedShape) string {
 
 // checkNetwork refuses the weights of a network that computes something else, and names
 // the settings that make it so. It returns whether the metadata says which network they
-// are of. Metadata of older versions have its settings alone.
+// are of.
 func (t *Training) checkNetwork(metadata map[string]string) (says bool, err error) {
 	var from Model
 	function, says := metadata[gpipe.FunctionKey]
@@ -175,11 +175,6 @@ func (t *Training) checkNetwork(metadata map[string]string) (says bool, err erro
 	ours, err := t.Model.Fingerprint()
 	if err != nil {
 		return true, err
-	}
-	if !says {
-		if function, err = from.Fingerprint(); err != nil {
-			function = "" // no network of this version's
-		}
 	}
 	if function == ours {
 		return true, nil

@@ -59,12 +59,6 @@ long several such devices take.`,
 	batchFlag(fs, &c.Batch, 32, "examples of a mini-batch of --model")
 	count(fs, &c.MicroBatches, "m|micro-batches", 1, 1, gpipe.MaxExamples, "micro-batches M of --model")
 	fs.StringVar(&file, "out", "", "file to write instead of printing")
-	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "microbatches" { // as it was called once
-			name = "micro-batches"
-		}
-		return pflag.NormalizedName(name)
-	})
 	general := []string{"name", "optimizer", "threads", "seed", "out"}
 	own := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {

@@ -7,13 +7,12 @@ import (
 	"gpipebench/train"
 )
 
-// writeCurve draws the losses of a training, if there is a name of a file for them. A
-// file that ends in .png is one, others are SVGs.
+// writeCurve draws the losses of a training, if there is a name of a file for them.
 func writeCurve(name string, t *train.Training, r *train.Result) error {
 	if name == "" {
 		return nil
 	}
-	return plot.Write(name, fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), []plot.Axes{curve(r)})
+	return plot.Write(name, fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), curve(r))
 }
 
 // curve has the losses of the steps and of held-out data, and the losses that a

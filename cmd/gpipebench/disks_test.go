@@ -9,14 +9,13 @@ import (
 	"syscall"
 	"testing"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/internal/testkit"
 )
 
 // A disk that is read-only from the beginning is refused before anything is computed.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := t.TempDir()
-	if !faultstest.Mounted(t, disk, "size=1m,ro") {
+	if !mounted(t, disk, "size=1m,ro") {
 		t.Skip("a read-only disk must be mounted")
 	}
 	for _, dir := range []string{disk, filepath.Join(disk, "snapshots")} {

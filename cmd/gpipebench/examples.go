@@ -1,16 +1,6 @@
 package main
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"gpipebench/experiments"
-	"gpipebench/simulate"
-	"gpipebench/train"
-)
+import "github.com/spf13/cobra"
 
 // examples are for subcommands that have none of their own. Tables have the same
 // ones.
@@ -19,6 +9,7 @@ var examples = map[string]string{
   gpipebench playground --port 8080 --open=false`,
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
   gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
+  gpipebench train --data text:FILE -k 2 -m 4 --steps 500 --generate 200
   gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv
   gpipebench train --model gnmt --layers 3 -k 4 -m 4 --steps 500
   gpipebench train --model gnmt --bucket-window 16 --input-hosts 2 --steps 500
@@ -69,10 +60,6 @@ var examples = map[string]string{
 	"calibrate": `  gpipebench calibrate --out host.yaml
   gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8
   gpipebench calibrate --model resnet50 --width 16 --image 64 --batch 16 -m 4 --out resnet.yaml`,
-	"corpus": `  gpipebench corpus --out go.txt
-  gpipebench train --data text:go.txt -k 2 -m 4 --steps 500 --generate 200`,
-	"data": `  gpipebench data gettext:/usr/share/locale
-  gpipebench data gettext:,fr,pt_BR,zh_TW --format csv`,
 	"completion": `  gpipebench completion bash > ~/.local/share/bash-completion/completions/gpipebench
   gpipebench completion fish > ~/.config/fish/completions/gpipebench.fish`,
 	"help": `  gpipebench help train`,
@@ -92,52 +79,5 @@ func addExamples(root *cobra.Command) {
 		case c.Flags().Lookup("profile") != nil && c.Flags().Lookup("format") != nil: // a table
 			c.Example = "  gpipebench " + c.Name() + "\n  gpipebench " + c.Name() + " --profile smoke --format markdown --out /tmp/" + c.Name()
 		}
-	}
-}
-
-// What shells complete, by the flag's name: words besides those that its type lists,
-// names of files or of directories. Other flags are numbers and switches.
-var (
-	flagWords = map[string]func() []string{
-		"model":  train.Models,
-		"only":   experiments.IDs,
-		"device": simulate.Accelerators, // or a file of one
-		"data": func() []string {
-			return strings.Fields("synthetic synthetic-translation text: parallel: gettext: cifar10: cifar100: mnist: images:")
-		},
-		"recipe":      func() []string { return strings.Fields(recipeNames()) },
-		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
-	}
-	flagFiles       = strings.Fields("device spec costs load load-part hosts save log curve translations trace memory out svg html")
-	flagDirectories = strings.Fields("results reference snapshot-dir")
-)
-
-// addCompletions makes shells complete the values of flags.
-func addCompletions(root *cobra.Command) {
-	for _, c := range root.Commands() {
-		if c.ValidArgsFunction == nil && !c.HasSubCommands() {
-			c.ValidArgsFunction = cobra.NoFileCompletions
-		}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			directive := cobra.ShellCompDirectiveNoFileComp
-			switch {
-			case slices.Contains(flagDirectories, f.Name) || f.Name == "out" && c.Flags().Lookup("profile") != nil:
-				directive = cobra.ShellCompDirectiveFilterDirs
-			case slices.Contains(flagFiles, f.Name):
-				directive = cobra.ShellCompDirectiveDefault
-			}
-			var words []string
-			if kind := f.Value.Type(); strings.Contains(kind, "|") {
-				words = strings.Split(kind, "|")
-			} else if list := flagWords[f.Name]; list != nil {
-				words = list()
-			}
-			if f.Name == "data" || f.Name == "lr-schedule" { // not at its end
-				directive |= cobra.ShellCompDirectiveNoSpace
-			}
-			if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive)); err != nil {
-				panic(err)
-			}
-		})
 	}
 }

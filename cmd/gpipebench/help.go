@@ -30,7 +30,7 @@ var flagGroups = []flagGroup{
 		"width vocab kv-heads head-dim rope-theta classes image tied aux official delayed split final-norm gelu clip-logits scaled-init zero-init " +
 			"drop-path drop-path-rise bn-momentum keep-scores"},
 	{"Data", "data batch",
-		"max-batch languages pairs temperature bucket-window input-hosts from-english target-noise " +
+		"max-batch languages pairs temperature bucket-window input-hosts target-noise " +
 			"flip crop cutout train-images held-out fresh noise"},
 	{"Training", "steps seed optimizer lr dropout eval-every tokens",
 		"epochs load recipe warmup lr-schedule clip-norm label-smoothing l2 ema recompute-statistics keep dry load-part"},
@@ -42,7 +42,7 @@ var flagGroups = []flagGroup{
 	{"Cluster", "search tensor recompute",
 		"precision sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes"},
 	{"Output", "generate save snapshot-dir resume log curve timeline memory by-op top csv name out json",
-		"trace beam translations save-ema snapshot-every snapshot-keep format help help-all"},
+		"trace translations save-ema snapshot-every snapshot-keep format help help-all"},
 }
 
 // addHelp makes every command without subcommands print its help in this form.

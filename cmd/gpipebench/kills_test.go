@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/snapshot"
 	"gpipebench/internal/testkit"
 )
@@ -137,7 +136,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 	temporary, log, dir := t.TempDir(), filepath.Join(t.TempDir(), "log.csv"), t.TempDir()
 	disk := ""
 	if o.full {
-		if disk = dir; !faultstest.Mounted(t, disk, "size=48m") {
+		if disk = dir; !mounted(t, disk, "size=48m") {
 			o.full = false
 		}
 	}
@@ -148,7 +147,7 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 	all := []int{r.cmd.Process.Pid}
 	if n, _, several := strings.Cut(o.way, " processes: "); several {
 		count, _ := strconv.Atoi(n)
-		reach("all ranks", func() bool { all = append(all[:1], faultstest.Children(all[0])...); return len(all) > count })
+		reach("all ranks", func() bool { all = append(all[:1], childrenOf(all[0])...); return len(all) > count })
 	}
 	if o.full {
 		reach("a snapshot", func() bool { steps, err := snapshot.Steps(dir); return err == nil && len(steps) > 0 })

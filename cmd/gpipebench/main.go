@@ -30,6 +30,7 @@ import (
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
+	"gpipebench/internal/progress"
 	"gpipebench/internal/shutdown"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -56,9 +57,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &results{to: stdout}
 	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		addCompletions(root) // which cobra then keeps, with all flags, as long as this process lives
-	}
 	done := make(chan error, 1)
 	go func() { done <- caught(ctx, root) }()
 	var err error
@@ -187,9 +185,8 @@ func (f *runError) Unwrap() error { return f.error }
 // does returns the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		o, stop := newOutput(heard(cmd.OutOrStdout()), heard(cmd.ErrOrStderr()), cmd.Name())
-		defer stop()
-		return ran(f(cmd.Context(), o))
+		out := heard(cmd.OutOrStdout())
+		return ran(f(cmd.Context(), &output{out, progress.New(heard(cmd.ErrOrStderr())), columns(out)}))
 	}
 }
 
@@ -218,7 +215,7 @@ Begin with: gpipebench reproduce`,
 		PersistentPreRunE: onlyAlone,
 	}
 	root.AddCommand(
-		newReproduce(), newReport(), newPlayground(), newTrain(), newBench(), newDescribe(), newSchedule(), newCut(), newSimulate(), newPlan(), newScoreboard(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
+		newReproduce(), newReport(), newPlayground(), newTrain(), newBench(), newDescribe(), newSchedule(), newCut(), newSimulate(), newPlan(), newScoreboard(), newCalibrate(), newVerify(), newRecords(), newRound(), newLaunch(), newRank(), newExchange(), newLicences(), newVersion(),
 	)
 	addPapers(root)
 	for _, c := range root.Commands() {

@@ -144,7 +144,7 @@ func TestNothingRawIsPrinted(t *testing.T) {
 			{raw}, {"train", raw}, {"help", raw}, {"train", "--" + raw}, {"train", "--model", raw}, {"train", "--data", raw}, {"train", "--load", raw},
 			{"train", "--data", "text:" + raw}, {"train", "--trace", filepath.Join(raw, "x")}, {"simulate", "--device", raw}, {"simulate", "--device", raw + ".yaml"},
 			{"reproduce", "--only", raw}, {"table2", "--spec", raw}, {"verify", "--results", raw}, {"report", "--results", raw}, {"calibrate", "--name", raw},
-			{"corpus", "--out", filepath.Join(raw, "x")}, {"data", raw}, {"data", "gettext:" + raw}, {"data", "gettext:x," + raw}, {"train", "--tied", raw}, {"train", "--lr-schedule", raw},
+			{"train", "--model", "transformer", "--data", "gettext:" + raw}, {"train", "--model", "transformer", "--data", "gettext:x," + raw}, {"train", "--tied", raw}, {"train", "--lr-schedule", raw},
 		} {
 			status, _, stderr := execute(t, args...)
 			if status == 0 || strings.Count(stderr, "\n") != 1 || len(stderr) > 1500 || strings.ContainsAny(stderr, "\x1b\u202e") || !utf8.ValidString(stderr) {

@@ -8,9 +8,9 @@ import (
 )
 
 // writeMemory draws the memory of a simulated step's devices over time; of many
-// devices it draws some. The file is a PNG if its name ends in .png, else an SVG.
+// devices it draws some.
 func writeMemory(name string, s *simulate.Simulation) error {
-	return plot.Write(name, fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []plot.Axes{memoryPanel(s)})
+	return plot.Write(name, fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), memoryPanel(s))
 }
 
 // memoryPanel has a line for each device; of many devices it has some.

@@ -22,13 +22,6 @@ type output struct {
 	width    int // of the terminal, for drawings
 }
 
-// newOutput returns the output of a command, and what to call when the command ends.
-func newOutput(out, err io.Writer, command string) (o *output, stop func()) {
-	o = &output{out: out, width: columns(out)}
-	o.progress, stop = progress.New(err, command+": at work; a large network or file takes a while")
-	return o, stop
-}
-
 func (o *output) printf(format string, args ...any) error {
 	_, err := io.WriteString(o.out, printable.Text(fmt.Sprintf(format, args...)))
 	return err

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/snapshot"
 	"gpipebench/gpipe/transport/sockets"
@@ -93,8 +92,8 @@ func (p phase) aimAt(t *testing.T) (*aim, []string) {
 // until waits for something that comes while ranks live.
 func (a *aim) until(what string, is func() bool) {
 	a.Helper()
-	until(a.T, what, func() bool { return is() || !slices.ContainsFunc(a.ranks, faultstest.Lives) })
-	if !slices.ContainsFunc(a.ranks, faultstest.Lives) {
+	until(a.T, what, func() bool { return is() || !slices.ContainsFunc(a.ranks, lives) })
+	if !slices.ContainsFunc(a.ranks, lives) {
 		a.Fatalf("no %s: all ranks have ended", what)
 	}
 }

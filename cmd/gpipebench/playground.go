@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -28,10 +27,7 @@ browser with this program's engine, cut and scheduled as you choose, and end wit
 SHA-256 that the program prints. It opens the browser, and serves until it is interrupted.
 The page needs no server: its files are playground/site, which make playground builds;
 served from here, browsers give it a finer clock.`,
-		// Not by does, whose display says after a while that the command is at work.
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ran(servePlayground(cmd.Context(), port, open, cmd.OutOrStdout(), cmd.ErrOrStderr()))
-		},
+		RunE: does(func(ctx context.Context, o *output) error { return servePlayground(ctx, o, port, open) }),
 	}
 	count(cmd.Flags(), &port, "port", 0, 0, 65535, "port to listen on; 0: any")
 	cmd.Flags().BoolVar(&open, "open", true, "open the browser")
@@ -39,7 +35,7 @@ served from here, browsers give it a finer clock.`,
 }
 
 // servePlayground prints the page's address, and serves it until ctx is done.
-func servePlayground(ctx context.Context, port int, open bool, out, errs io.Writer) error {
+func servePlayground(ctx context.Context, o *output, port int, open bool) error {
 	site := playground.Site()
 	if site == nil {
 		return errors.New("this program was built without the playground's page: want one that make playground builds")
@@ -50,12 +46,12 @@ func servePlayground(ctx context.Context, port int, open bool, out, errs io.Writ
 	}
 	defer listener.Close()
 	address := "http://" + listener.Addr().String() + "/"
-	if _, err := fmt.Fprintln(out, address); err != nil {
+	if err := o.printf("%s\n", address); err != nil {
 		return err
 	}
 	if open {
 		if err := openBrowser(address); err != nil {
-			fmt.Fprintf(errs, "no browser can be opened here (%v): open the address in one\n", err)
+			o.progress.Say(fmt.Sprintf("no browser can be opened here (%v): open the address in one", err))
 		}
 	}
 	server := &http.Server{Handler: isolated(http.FileServerFS(site)), ReadHeaderTimeout: time.Minute}

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/testkit"
 	"gpipebench/train"
@@ -151,7 +150,7 @@ func launchThree(t *testing.T, launcher string, flags ...string) *launchedRun {
 	temporary := t.TempDir()
 	line := "launch -n 3 " + launcher + " -- train --replicas 3 -m 1 --steps 1000000 --eval-every 2"
 	r := &launchedRun{running: start(t, command(temporary, line, slices.Concat(tiny, flags)...)), temporary: temporary}
-	r.until("three ranks", func() bool { r.ranks = faultstest.Children(r.cmd.Process.Pid); return len(r.ranks) == 3 })
+	r.until("three ranks", func() bool { r.ranks = childrenOf(r.cmd.Process.Pid); return len(r.ranks) == 3 })
 	return r
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/cmd/gpipebench/faultstest"
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
@@ -44,14 +43,14 @@ func command(temporary, line string, more ...string) *exec.Cmd {
 type running struct {
 	*testing.T
 	cmd   *exec.Cmd
-	said  *faultstest.Text
+	said  *transcript
 	ended chan struct{} // closed when it has ended
 }
 
 // start starts a process. It ends with the test at the latest.
 func start(t *testing.T, cmd *exec.Cmd) *running {
 	t.Helper()
-	r := &running{t, cmd, &faultstest.Text{}, make(chan struct{})}
+	r := &running{t, cmd, &transcript{}, make(chan struct{})}
 	cmd.Stderr = r.said
 	if cmd.Stdout == nil {
 		cmd.Stdout = r.said
@@ -118,7 +117,7 @@ func (r *running) reason() string {
 // allEnd waits until none of some processes lives.
 func allEnd(t *testing.T, pids []int) {
 	t.Helper()
-	until(t, fmt.Sprintf("end of all processes %v", pids), func() bool { return !slices.ContainsFunc(pids, faultstest.Lives) })
+	until(t, fmt.Sprintf("end of all processes %v", pids), func() bool { return !slices.ContainsFunc(pids, lives) })
 }
 
 // specOf is an experiment's spec.

@@ -66,7 +66,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	traceFlag(fs, &trace, "the")
-	fileFlag(fs, &memory, "memory", "file for a picture of each device's memory over the step: .svg or .png", ".svg", ".png")
+	fileFlag(fs, &memory, "memory", "file for a picture of each device's memory over the step: .svg", ".svg")
 	fs.BoolVar(&shown, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -114,33 +113,4 @@ func interruptedAfter(t *testing.T, said, dir string) (step int) {
 		t.Fatalf("%v, %v, %v: want the snapshot of step %d", s, damaged, err, step)
 	}
 	return step
-}
-
-// The command lists snapshots, and fails for one that is damaged, with its name.
-func TestSnapshotCommand(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "snapshots")
-	args := append([]string{"train", "--steps", "3", "--snapshot-dir", dir, "--snapshot-every", "1", "--snapshot-keep", "9"}, tiny...)
-	succeeds(t, args...)
-	status, out, stderr := execute(t, "snapshot", dir)
-	if status != 0 || !strings.Contains(out, "step 3: whole, ") || strings.Count(out, "\n") < 2 {
-		t.Errorf("exit status %d\n%s%s", status, out, stderr)
-	}
-	var all []listed
-	if status, out, stderr = execute(t, "snapshot", dir, "--json"); status != 0 || json.Unmarshal([]byte(out), &all) != nil || !all[len(all)-1].Whole || all[0].Settings["optimizer"] != "adam" {
-		t.Errorf("exit status %d\n%s%s", status, out, stderr)
-	}
-	testkit.NoError(t, os.Remove(filepath.Join(snapshot.Name(dir, 3), "optimizer-mean.safetensors")))
-	status, out, stderr = execute(t, "snapshot", dir)
-	if status != 1 || !strings.Contains(out, "step 3: "+snapshot.Name(dir, 3)+": optimizer-mean.safetensors: no such file") || !strings.HasPrefix(stderr, "gpipebench: 1 of ") {
-		t.Errorf("exit status %d\n%s%s", status, out, stderr)
-	}
-	if status, out, _ = execute(t, "snapshot", dir, "--json"); status != 1 || json.Unmarshal([]byte(out), &all) != nil || all[len(all)-1].Whole || !strings.Contains(all[len(all)-1].Damage, "no such file") {
-		t.Errorf("exit status %d\n%s", status, out)
-	}
-	for args, want := range map[string]string{
-		"snapshot": "0 arguments: want one", "snapshot a b": "2 arguments: want one",
-	} {
-		fails(t, 2, want, strings.Fields(args)...)
-	}
-	fails(t, 1, "has no snapshots", "snapshot", t.TempDir())
 }

@@ -138,7 +138,7 @@ happened.
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
 	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; a line for each, kept when a run is interrupted and continued when it is resumed", ".csv")
-	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
+	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg", ".svg")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
 	outcomeFlags(fs, &format, "text", "json")

@@ -13,14 +13,12 @@ import (
 
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *train.Training) {
-	count(fs, &t.Beam, "beam", 1, 1, train.MaxBeam, "hypotheses of the beam search for translations; 1: greedy. None is longer than the longest training target")
 	fileFlag(fs, &t.Translations, "translations", "file for held-out sources, references and translations, .csv", ".csv")
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "temperature by which languages share an epoch; 1: in proportion to their sizes")
 	count(fs, &t.Config.Translation.Window, "bucket-window", 0, 0, datasets.MaxWindow, "mini-batches whose pairs are sorted by length together; 1: no sorting. 0: pairs of a whole epoch share mini-batches by shape")
 	count(fs, &t.Config.Translation.Hosts, "input-hosts", 0, 0, datasets.MaxHosts, "hosts that take turns to make mini-batches; each has its own part of an epoch and its own windows. 0: one")
-	fs.BoolVar(&t.Config.Translation.FromEnglish, "from-english", false, "translate from English into every gettext language, which a source's first token names; otherwise into English")
 	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced at random, from 0 to 1")
 }
 

@@ -36,7 +36,7 @@ func parallelFiles(t *testing.T) string {
 func TestTrainParallel(t *testing.T) {
 	data := parallelFiles(t)
 	weights := filepath.Join(t.TempDir(), "weights.safetensors")
-	for _, more := range []string{"", "--tied all -k 3 -m 2 --beam 2 --vocab 100", "--tied --head-dim 4 --scaled-init --clip-logits 30 --epochs 1 --save " + weights} {
+	for _, more := range []string{"", "--tied all -k 3 -m 2 --vocab 100", "--tied --head-dim 4 --scaled-init --clip-logits 30 --epochs 1 --save " + weights} {
 		args := append(append([]string{"train", "--json", "--data", "parallel:" + data}, tinyTranslator...), strings.Fields(more)...)
 		if strings.Contains(more, "--epochs") {
 			args = slices.Delete(args, slices.Index(args, "--steps"), slices.Index(args, "--steps")+2)

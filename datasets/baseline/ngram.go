@@ -95,17 +95,7 @@ func continuations(longer map[gram]uint32, k int, text []byte) map[gram]uint32 {
 // Order returns n.
 func (m *NGram) Order() int { return len(m.levels) }
 
-// Prob returns the probability of a byte after a context, of which only the
-// last n-1 bytes matter; it may be shorter.
-func (m *NGram) Prob(context []byte, b byte) float64 {
-	var h gram
-	for _, c := range context[max(0, len(context)-(m.Order()-1)):] {
-		h = h<<8 | gram(c)
-	}
-	return m.prob(h, min(len(context), m.Order()-1), b)
-}
-
-// prob is Prob for a context of the given number of bytes, at most n-1.
+// prob returns the probability of a byte after a context of the given number of bytes, at most n-1.
 func (m *NGram) prob(context gram, known int, b byte) float64 {
 	p := 1.0 / 256
 	for k := range known + 1 {

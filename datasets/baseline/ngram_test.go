@@ -10,6 +10,16 @@ import (
 	"gpipebench/nn/philox"
 )
 
+// Prob returns the probability of a byte after a context, of which only the
+// last n-1 bytes matter; it may be shorter.
+func (m *NGram) Prob(context []byte, b byte) float64 {
+	var h gram
+	for _, c := range context[max(0, len(context)-(m.Order()-1)):] {
+		h = h<<8 | gram(c)
+	}
+	return m.prob(h, min(len(context), m.Order()-1), b)
+}
+
 // bruteProb is the model directly from its definition: counts are found by
 // searching the text, nothing is stored, and the recursion goes down, not up.
 func bruteProb(text, context string, n int, b byte) float64 {

@@ -8,53 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// Rule is a reason to leave a message out. Rules apply in their order; a message
-// counts for the first.
-type Rule int
-
-const (
-	NoText       Rule = iota // a side has no letter, or bytes that are not text
-	Long                     // a side has more than MaxText bytes
-	Placeholder              // a side has a part that the program fills in
-	Short                    // fewer than MinWords English words with a letter, without markup
-	Untranslated             // both sides are the same
-	Repeated                 // the language has the English sentence already
-
-	Rules = int(Repeated) + 1
-)
-
-var ruleNames = [Rules]string{"no text", "long", "placeholder", "short", "untranslated", "repeated"}
-
-func (r Rule) String() string { return ruleNames[r] }
-
 const (
 	// MaxText is the maximum length of either side of a message in bytes.
 	MaxText = 2000
 	// MinWords is the minimum number of words of an English sentence. Once it
 	// is cleaned, only words with a letter count.
 	MinWords = 3
-
-	kept = Rule(-1)
 )
 
 // clean returns a message's text without markup and mnemonics, with single
-// spaces between words; or the rule by which to leave it out.
-func clean(text string) (string, Rule) {
-	switch {
-	case !printable(text):
-		return "", NoText
-	case len(text) > MaxText:
-		return "", Long
+// spaces between words. It returns false for one that is left out.
+func clean(text string) (string, bool) {
+	if !printable(text) || len(text) > MaxText {
+		return "", false
 	}
 	text, ok := withoutMarkup(text)
 	if !ok || hasPlaceholder(text) {
-		return "", Placeholder
+		return "", false
 	}
 	text = strings.Join(strings.Fields(withoutMnemonic(text)), " ")
-	if !strings.ContainsFunc(text, unicode.IsLetter) || !printable(text) { // entities may stand for anything
-		return "", NoText
-	}
-	return text, kept
+	return text, strings.ContainsFunc(text, unicode.IsLetter) && printable(text) // entities may stand for anything
 }
 
 // printable reports whether a text is UTF-8 without control characters other

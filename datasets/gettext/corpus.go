@@ -28,12 +28,6 @@ const (
 type Corpus struct {
 	English   []Sentence // each once, in the order in which they were found
 	Languages []Language
-	// Left lists the languages that are English themselves (en_GB, en@quot),
-	// which are left out.
-	Left []string
-	// Charsets counts the catalogs of each charset that cannot be converted,
-	// which are left out.
-	Charsets map[string]int
 }
 
 // Sentence is an English sentence. Those that differ only in case, punctuation
@@ -54,12 +48,8 @@ type Pair struct {
 // Language is what the catalogs have in one language. A variant, such as
 // sr@latin, pt_BR or zh_TW, is a language of its own.
 type Language struct {
-	Name      string // of its folder
-	Catalogs  int
-	Messages  int        // with a translation
-	Sentences int        // messages of MinWords English words or more, before they are cleaned: words are what white space separates
-	LeftOut   [Rules]int // of the sentences, by rule
-	Pairs     []Pair     // the rest, in the order of catalogs' names and messages
+	Name  string // of its folder
+	Pairs []Pair // in the order of catalogs' names and messages
 }
 
 // Read reads the catalogs DIR/LANG/LC_MESSAGES/*.mo in the order of their names.
@@ -67,10 +57,11 @@ type Language struct {
 // named language there must be a folder. Contexts are dropped, and of plurals
 // only the first form is taken.
 //
-// Charsets are converted to UTF-8. Links are followed. A catalog that cannot be
+// Charsets are converted to UTF-8; a catalog in one that is not known is left out.
+// Links are followed. A catalog that cannot be
 // read or is malformed is an error of one line that names it.
 func Read(dir string, languages []string) (*Corpus, error) {
-	r := reader{Corpus: &Corpus{Charsets: map[string]int{}}, cleaned: map[string]int32{}, places: map[string]int32{}, keys: map[string]int32{}}
+	r := reader{Corpus: &Corpus{}, cleaned: map[string]int32{}, places: map[string]int32{}, keys: map[string]int32{}}
 	all := len(languages) == 0
 	if all {
 		entries, err := os.ReadDir(dir)
@@ -91,13 +82,10 @@ func Read(dir string, languages []string) (*Corpus, error) {
 			continue // something else than a language
 		case err != nil:
 			return nil, inFile(folder, err)
-		case len(catalogs) == 0 && all:
+		case all && (len(catalogs) == 0 || IsEnglish(name)):
 			continue
 		case len(catalogs) == 0:
 			return nil, inFile(folder, errors.New("no catalogs, want *.mo"))
-		case all && IsEnglish(name):
-			r.Left = append(r.Left, name)
-			continue
 		}
 		if err := r.read(name, folder, catalogs); err != nil {
 			return nil, err
@@ -141,7 +129,7 @@ type reader struct {
 	*Corpus
 	bytes, pairs int
 
-	cleaned map[string]int32 // place in English of a message; -1 - r: rule r leaves it out
+	cleaned map[string]int32 // place in English of a message; -1: it is left out
 	places  map[string]int32 // place in English of a sentence
 	keys    map[string]int32 // of folded sentences
 	seen    []int            // by key: number of languages when it was seen last
@@ -164,10 +152,8 @@ func (r *reader) read(name, folder string, catalogs []string) error {
 		}
 		text := decoder(charset)
 		if text == nil {
-			r.Charsets[charset]++
 			continue
 		}
-		l.Catalogs++
 		for _, m := range messages {
 			if err := r.add(&l, text(m.english), text(m.translation)); err != nil {
 				return inFile(path, err)
@@ -178,51 +164,37 @@ func (r *reader) read(name, folder string, catalogs []string) error {
 	return nil
 }
 
-// add counts a message and, if no rule leaves it out, adds a pair.
+// add adds a message as a pair, if no rule leaves it out.
 func (r *reader) add(l *Language, english, translation string) error {
-	l.Messages++
-	if len(strings.Fields(english)) < MinWords {
+	place := r.english(english)
+	if place < 0 {
 		return nil
 	}
-	l.Sentences++
-	place, rule := r.english(english)
-	var translated string
-	if rule == kept {
-		translated, rule = clean(translation)
+	if translated, ok := clean(translation); ok && r.isNew(place, translated, len(r.Languages)+1) {
+		l.Pairs = append(l.Pairs, Pair{place, translated})
+		r.pairs++
 	}
-	if rule == kept {
-		rule = r.compare(place, translated, len(r.Languages)+1)
-	}
-	if rule != kept {
-		l.LeftOut[rule]++
-		return nil
-	}
-	if r.pairs++; r.pairs > MaxPairs {
+	if r.pairs > MaxPairs {
 		return fmt.Errorf("more than %d pairs in all languages, want fewer languages", MaxPairs)
 	}
-	l.Pairs = append(l.Pairs, Pair{place, translated})
 	return nil
 }
 
 // english returns the place of a message's sentence, which is cleaned only the
-// first time that a language has it.
-func (r *reader) english(message string) (place int32, rule Rule) {
+// first time that a language has it; -1 if it is left out.
+func (r *reader) english(message string) (place int32) {
+	if len(strings.Fields(message)) < MinWords {
+		return -1
+	}
 	place, known := r.cleaned[message]
 	if !known {
-		text, rule := clean(message)
-		if rule == kept && words(text) < MinWords {
-			rule = Short
-		}
-		place = -1 - int32(rule)
-		if rule == kept {
+		place = -1
+		if text, ok := clean(message); ok && words(text) >= MinWords {
 			place = r.place(text)
 		}
 		r.cleaned[message] = place
 	}
-	if place < 0 {
-		return 0, Rule(-1 - place)
-	}
-	return place, kept
+	return place
 }
 
 // place returns the place of a sentence in English.
@@ -249,18 +221,15 @@ func hash(text string) uint64 {
 	return uint64(k[1])<<32 | uint64(k[0])
 }
 
-// compare finds untranslated and repeated sentences of a language by its
-// number.
-func (r *reader) compare(place int32, translation string, language int) Rule {
+// isNew reports whether a sentence is translated, and for the first time in a language,
+// which its number says.
+func (r *reader) isNew(place int32, translation string, language int) bool {
 	s := r.English[place]
-	switch {
-	case strings.EqualFold(translation, s.Text):
-		return Untranslated
-	case r.seen[s.key] == language:
-		return Repeated
+	if strings.EqualFold(translation, s.Text) || r.seen[s.key] == language {
+		return false
 	}
 	r.seen[s.key] = language
-	return kept
+	return true
 }
 
 // HeldOutPart is the part of the English sentences that is held out: one of
@@ -270,9 +239,9 @@ const HeldOutPart = 10
 // Split divides a language's pairs. Which English sentences are held out is the
 // same in all languages: those whose hash is in the lowest tenth of its range,
 // whatever else there is. Of a language's held-out pairs it returns at most the
-// given number, those with the lowest hashes first; the others are spare, and
-// in neither part. Pairs to train on are in the order of l.Pairs.
-func (c *Corpus) Split(l *Language, most int) (train, heldOut []Pair, spare int) {
+// given number, those with the lowest hashes first; the others are in neither
+// part. Pairs to train on are in the order of l.Pairs.
+func (c *Corpus) Split(l *Language, most int) (train, heldOut []Pair) {
 	for _, p := range l.Pairs {
 		if c.English[p.English].hash < ^uint64(0)/HeldOutPart {
 			heldOut = append(heldOut, p)
@@ -283,6 +252,5 @@ func (c *Corpus) Split(l *Language, most int) (train, heldOut []Pair, spare int)
 	slices.SortStableFunc(heldOut, func(a, b Pair) int {
 		return cmp.Compare(c.English[a.English].hash, c.English[b.English].hash)
 	})
-	spare = max(len(heldOut)-most, 0)
-	return train, heldOut[:len(heldOut)-spare], spare
+	return train, heldOut[:min(len(heldOut), most)]
 }

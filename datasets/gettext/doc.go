@@ -2,8 +2,7 @@
 // *.mo files in which programs keep their messages in other languages than
 // English. A Linux system has thousands, in up to two hundred languages.
 //
-// [Read] reads the catalogs below a directory, cleans the messages, and counts
-// what it leaves out and why. [Corpus.Split] divides a language's pairs so that
+// [Read] reads the catalogs below a directory and cleans the messages. [Corpus.Split] divides a language's pairs so that
 // no English sentence is held out in one language and trained on in another.
 //
 // Nothing in a file is trusted: sizes and places that it declares are compared
@@ -12,18 +11,18 @@
 //
 // # What is left out
 //
-// The first rule that applies counts a message:
+// A message is left out
 //
-//	no text       has no letter on a side, or bytes or control characters that are not text
-//	long          has more than 2000 bytes on a side
-//	placeholder   has a part that the program fills in: %s, %1, {name}, $HOME, tags of its own
-//	short         has fewer than three words with a letter in them, without markup
-//	untranslated  is the same on both sides
-//	repeated      has an English sentence that the language has already: the first translation is taken
+//   - that has no letter on a side, or bytes or control characters that are not text,
+//   - that has more than 2000 bytes on a side,
+//   - that has a part that the program fills in: %s, %1, {name}, $HOME, tags of its own,
+//   - that has fewer than three English words with a letter in them, without markup,
+//   - that is the same on both sides,
+//   - whose English sentence the language has already: the first translation is taken.
 //
 // Tags of HTML, Pango, DocBook and KDE, entities, and the marks of labels' keys (_File, E&xit)
 // are removed. Contexts are dropped, and of plurals the singular with the first form is taken.
-// A catalog in a charset that is not known is left out and counted; a malformed one is an
+// A catalog in a charset that is not known is left out; a malformed one is an
 // error that names it and the byte.
 //
 // # What is held out
@@ -32,6 +31,5 @@
 // tenth of its range: the same in every language. Of each language at most 200 are used, those
 // with the lowest hashes; the others of that tenth are in neither part. A language is the name
 // of a folder: sr@latin, pt_BR and zh_TW are languages of their own, English and its variants
-// are left out. Every language is translated into English; in the other direction a source
-// begins with a token for its target language (<2fr>; Johnson et al., TACL 2017).
+// are left out. Every language is translated into English.
 package gettext

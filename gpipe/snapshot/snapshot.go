@@ -137,14 +137,6 @@ type Snapshot struct {
 	Manifest
 }
 
-// Bytes is the size of a snapshot's files without the manifest.
-func (s *Snapshot) Bytes() (sum int64) {
-	for _, f := range s.Files {
-		sum += f.Bytes
-	}
-	return sum
-}
-
 // Open reads a snapshot's manifest and compares every file with it. An error names the
 // snapshot, and the file that is damaged, missing or of another version (*VersionError).
 func Open(name string) (*Snapshot, error) {

@@ -20,7 +20,7 @@
 //	a spec; an accelerator                      64 KiB; 4 MiB
 //	records; one of them; a round's request     256 MiB; 8 MiB; 16 MiB
 //	a file of tables                            16 MiB
-//	text: and each file of parallel:            1 GiB, plain or decompressed; lines of 64 KiB, 5,000,000 of them
+//	text: and each file of parallel:            1 GiB; of parallel: lines of 64 KiB, 5,000,000 of them
 //	gettext:, a catalog; all of them            64 MiB; 1 GiB and 5,000,000 pairs
 //	mnist:, cifar10:, cifar100:, each file      1 GiB
 //	an image of images:                         256 MiB, 2^26 pixels; in memory 4 GiB in all

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -26,16 +25,12 @@ type Display interface {
 	Share(done float64, text, left string, keep bool)
 }
 
-// New returns the display that suits w. If it shows nothing for a while (a
-// second on a terminal, ten elsewhere), it shows notice, unless stop is called
-// before.
-func New(w io.Writer, notice string) (d Display, stop func()) {
+// New returns the display that suits w.
+func New(w io.Writer) Display {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		heard := awaited(w, time.Second, notice)
-		return &bar{w: heard, width: Columns(f)}, heard.stop
+		return &bar{w: w, width: Columns(f)}
 	}
-	heard := awaited(w, 10*time.Second, notice) // in a log, work of a few seconds needs no notice
-	return &lines{w: heard}, heard.stop
+	return &lines{w: w}
 }
 
 // Columns returns the width of a terminal, 100 if f is none.
@@ -218,42 +213,3 @@ func (l *lines) Share(done float64, text, left string, keep bool) {
 
 func (l *lines) End()            {}
 func (l *lines) Say(line string) { fmt.Fprintln(l.w, printable.Line(line)) }
-
-// firstWord is a writer that makes sure that something is written within a
-// time.
-type firstWord struct {
-	w     io.Writer
-	mutex sync.Mutex
-	timer *time.Timer // nil: it no longer waits
-}
-
-// awaited returns a writer to w that writes line if nothing else has been
-// written when patience ends.
-func awaited(w io.Writer, patience time.Duration, line string) *firstWord {
-	f := &firstWord{w: w}
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.timer = time.AfterFunc(patience, func() {
-		f.mutex.Lock()
-		defer f.mutex.Unlock()
-		if f.timer != nil {
-			fmt.Fprintln(w, printable.Line(line))
-		}
-	})
-	return f
-}
-
-func (f *firstWord) Write(p []byte) (int, error) {
-	f.stop()
-	return f.w.Write(p)
-}
-
-// stop ends the waiting.
-func (f *firstWord) stop() {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.timer != nil {
-		f.timer.Stop()
-		f.timer = nil
-	}
-}

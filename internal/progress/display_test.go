@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"gpipebench/internal/testkit"
 )
 
 // Plain progress shows the remaining time in both kinds of line, except in the
@@ -60,26 +57,4 @@ func TestProgressIsPlain(t *testing.T) {
 	if strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%q", text.String())
 	}
-}
-
-// TestFirstWord: work that shows nothing for a while is announced, once; work
-// that shows something, or ends, is not.
-func TestFirstWord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			after time.Duration
-			say   bool
-			want  string
-		}{{2 * time.Second, true, "at work\nfirst\n"}, {500 * time.Millisecond, true, "first\n"}, {500 * time.Millisecond, false, ""}, {3 * time.Second, false, "at work\n"}} {
-			var text bytes.Buffer
-			f := awaited(&text, time.Second, "at work")
-			time.Sleep(c.after)
-			if c.say {
-				(&lines{w: f}).Say("first")
-			}
-			f.stop()
-			time.Sleep(5 * time.Second)
-			testkit.Equal(t, text.String(), c.want, "%v, %v", c.after, c.say)
-		}
-	})
 }

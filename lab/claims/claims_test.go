@@ -191,13 +191,13 @@ func TestExpressions(t *testing.T) {
 	for _, text := range []string{
 		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`,
 	} {
-		var missing *missingEvidence
+		var missing *lab.NoCell
 		if _, err := newEvaluator(claimTables()).Evaluate(text); !errors.As(err, &missing) {
 			t.Errorf("%s: %v, want missing evidence", text, err)
 		}
 	}
 	for _, text := range []string{`1 + "a"`, `!1`, `1 && 2`, `rising("a", "b")`, `cell("a", "speed", "K")`, `nth(0, "a", "speed", "K", 2)`, `nth("a", "speed", "K", 2)`} {
-		var missing *missingEvidence
+		var missing *lab.NoCell
 		if v, err := newEvaluator(claimTables()).Evaluate(text); err == nil || errors.As(err, &missing) {
 			t.Errorf("%s is %v, %v; want an error", text, v, err)
 		}

@@ -72,20 +72,13 @@ func (f *judged) judge(tables tablesOf) (err error) {
 	}
 	f.passed = map[string]verdict.Passed{}
 	for _, g := range f.Gates {
-		passed := verdict.Unknown
-		if g.Fails != "" {
-			passed = verdict.No
+		truth, err := newEvaluator(tables).Truth(g.Holds)
+		if _, missing := errors.AsType[*lab.NoCell](err); err != nil && !missing {
+			return fmt.Errorf("gate %q: %w", g.That, err)
 		}
-		if g.Holds != "" {
-			truth, err := newEvaluator(tables).Truth(g.Holds)
-			if _, missing := errors.AsType[*missingEvidence](err); err != nil && !missing {
-				return fmt.Errorf("gate %q: %w", g.That, err)
-			}
-			if err == nil {
-				passed = passedIf[truth]
-			}
+		if f.passed[g.That] = verdict.Unknown; err == nil {
+			f.passed[g.That] = passedIf[truth]
 		}
-		f.passed[g.That] = passed
 	}
 	f.results, err = f.Judge(func(g lab.Gate) verdict.Passed { return f.passed[g.That] })
 	return err

@@ -64,7 +64,7 @@ func (e *evaluator) cell(args []any) (any, error) {
 	v, err := e.read(args)
 	n, is := v.Number()
 	if err == nil && !is {
-		err = &missingEvidence{fmt.Sprintf("%v: %q has no number", args, v.Text)}
+		err = &lab.NoCell{What: fmt.Sprintf("%v: %q has no number", args, v.Text)}
 	}
 	return n, err
 }
@@ -108,16 +108,11 @@ func (e *evaluator) rows(args []any) (any, error) {
 	return expr.Exact(float64(len(t.Rows))), nil
 }
 
-// missingEvidence is an error of an expression whose cells are not there.
-type missingEvidence struct{ what string }
-
-func (m *missingEvidence) Error() string { return m.what }
-
 // table finds a table, on which the claim then rests.
 func (e *evaluator) table(name string) (*lab.Table, error) {
 	t, ok := e.tables[name]
 	if !ok {
-		return nil, &missingEvidence{"no table " + name}
+		return nil, &lab.NoCell{What: "no table " + name}
 	}
 	e.rests[t.experiment] = t
 	return t.Table, nil
@@ -130,15 +125,7 @@ func (e *evaluator) column(table, name string) (*lab.Table, int, error) {
 		return nil, 0, err
 	}
 	i, err := t.Place(name)
-	return t, i, missing(err)
-}
-
-// missing makes evidence that is not there of a cell that is not in its table.
-func missing(err error) error {
-	if none, is := errors.AsType[*lab.NoCell](err); is {
-		return &missingEvidence{none.What}
-	}
-	return err
+	return t, i, err
 }
 
 // read finds a cell by its table, its column, and pairs of a column and its text or
@@ -155,7 +142,7 @@ func (e *evaluator) read(args []any) (lab.Value, error) {
 	}
 	v, err := t.Cell(texts[1], args[2:]...)
 	if err != nil {
-		return none, missing(err)
+		return none, err
 	}
 	var names []string
 	for i := 2; i < len(texts); i += 2 {
@@ -175,7 +162,7 @@ func (e *evaluator) nth(args []any, what string, n int, of func(lab.Value) []flo
 	}
 	numbers := of(v)
 	if len(numbers) < n {
-		return nil, &missingEvidence{fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
+		return nil, &lab.NoCell{What: fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
 	}
 	return expr.Exact(numbers[n-1]), nil
 }

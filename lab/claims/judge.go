@@ -58,7 +58,7 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 		x, err := e.Evaluate(shown.expression)
 		if err == nil {
 			v.Shown = append(v.Shown, fmt.Sprintf("%s: %v", shown.name, x))
-		} else if _, missing := errors.AsType[*missingEvidence](err); !missing {
+		} else if _, missing := errors.AsType[*lab.NoCell](err); !missing {
 			return v, err
 		}
 	}
@@ -83,8 +83,8 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	}
 	slices.Sort(profiles)
 	v.Profile = strings.Join(slices.Compact(slices.Clone(profiles)), ", ")
-	if missing, is := errors.AsType[*missingEvidence](err); is {
-		v.Verdict, v.Why = NoRecord, missing.what
+	if missing, is := errors.AsType[*lab.NoCell](err); is {
+		v.Verdict, v.Why = NoRecord, missing.What
 		return v, nil
 	}
 	if err != nil {

@@ -28,15 +28,6 @@ type pageClaims struct {
 	Total      int
 }
 
-// Styles are the rules of the page of claims.
-func (c *pageClaims) Styles() template.CSS {
-	rules := c.Ledger.Styles
-	if c.Tolerances != nil {
-		rules += template.CSS(c.Tolerances.styles())
-	}
-	return rules
-}
-
 // pageSentence is a sentence of a paper, and what it comes to.
 type pageSentence struct {
 	Says, Where   string

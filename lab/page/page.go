@@ -162,22 +162,6 @@ type pagePart struct {
 	Sections []*pageSection
 }
 
-// Styles are the rules of the page's tables, each with an id.
-func (p *paperPage) Styles() template.CSS {
-	var b strings.Builder
-	for _, s := range p.sections {
-		for _, t := range s.Tables {
-			b.WriteString(t.styles())
-		}
-	}
-	for _, t := range []*pageTable{p.Origins, p.Sentences} {
-		if t != nil {
-			b.WriteString(t.styles())
-		}
-	}
-	return template.CSS(b.String())
-}
-
 // paper is the page of a paper, of its experiments that are apart or of the others, without verdicts.
 func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.Reading, apart bool) (*paperPage, error) {
 	p := &paperPage{Of: paper, File: Index}

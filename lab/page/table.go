@@ -2,10 +2,8 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gpipebench/lab"
 )
@@ -16,7 +14,6 @@ type pageTable struct {
 	Class   string
 	Heading string // above the table; "": none
 	Fold    bool   // shown on demand, below its title
-	kept    []float64
 }
 
 // longTable is how many rows are shown unfolded.
@@ -65,7 +62,7 @@ func newPageTable(t *lab.Table, class string) *pageTable {
 			shown.Rows = append(shown.Rows, picked(row, order))
 		}
 	}
-	return &pageTable{Table: &shown, Class: class, Fold: len(t.Rows) > longTable, kept: keptWidths(&shown, keys)}
+	return &pageTable{Table: &shown, Class: class, Fold: len(t.Rows) > longTable}
 }
 
 func picked[T any](from []T, order []int) (all []T) {
@@ -85,30 +82,8 @@ func keysOf(t *lab.Table) int {
 	return max(n, 0)
 }
 
-// keptWidths are the widths of the columns that stay in sight while the others scroll, in
-// rem: as many keys as leave room for numbers. A longer text wraps.
-func keptWidths(t *lab.Table, keys int) (widths []float64) {
-	const letter, padding, widest, all = 0.56, 1.4, 10.5, 19
-	sum := 0.0
-	for i := range keys {
-		letters := 0
-		for word := range strings.FieldsSeq(t.Columns[i].Name) { // a head wraps, and its letters are wide
-			letters = max(letters, utf8.RuneCountInString(word)+1)
-		}
-		for _, row := range t.Rows {
-			letters = max(letters, utf8.RuneCountInString(row[i].Text))
-		}
-		width := min(letter*float64(letters)+padding, widest)
-		if sum += width; sum > all {
-			break
-		}
-		widths = append(widths, width)
-	}
-	return widths
-}
-
-// ColumnClass returns the style of a column: whether it has words, whose numbers, and whether it
-// stays in sight.
+// ColumnClass returns the style of a column: whether it has words, whose numbers, and that the first
+// stays in sight while the others scroll.
 func (t *pageTable) ColumnClass(i int) string {
 	c := t.Columns[i]
 	var class []string
@@ -118,24 +93,10 @@ func (t *pageTable) ColumnClass(i int) string {
 	if who := voice(c); who != "" {
 		class = append(class, who)
 	}
-	switch {
-	case i == 0 && len(t.kept) > 0:
-		class = append(class, "kept first")
-	case i < len(t.kept):
+	if i == 0 {
 		class = append(class, "kept")
 	}
 	return strings.Join(class, " ")
-}
-
-// styles are the rules of the columns that stay in sight: where they do.
-func (t *pageTable) styles() string {
-	var b strings.Builder
-	left := 0.0
-	for i, w := range t.kept {
-		fmt.Fprintf(&b, "#t-%s tr > :nth-child(%d) { left: %.4grem; min-width: %.4[4]grem; max-width: %.4[4]grem }\n", t.ID, i+1, left, w)
-		left += w
-	}
-	return b.String()
 }
 
 // CellClass returns the style of a cell.

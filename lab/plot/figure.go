@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html"
 	"image/color"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"gpipebench/internal/files"
@@ -45,7 +43,6 @@ const (
 	widePanel   = 18 * vg.Centimeter
 	panelHeight = 7.5 * vg.Centimeter
 	panelGap    = 4 * vg.Millimeter
-	pngDPI      = 120
 )
 
 // layoutOf is how many panels stand side by side, and how wide they are: three at most, and four
@@ -227,21 +224,13 @@ type Headed interface {
 	Heading(n string, tables ...*lab.Table) (lab.Heading, error)
 }
 
-// Write draws panels into a file: a PNG if its name ends in .png, else an SVG.
-func Write(name, title string, panels []Axes) error {
-	f, err := newFigure(lab.Heading{Subject: title}, panels)
+// Write draws axes into a file.
+func Write(name, title string, of Axes) error {
+	drawn, err := Files("", lab.Heading{Subject: title}, []Axes{of})
 	if err != nil {
 		return err
 	}
-	drawn := f.svg
-	if strings.EqualFold(filepath.Ext(name), ".png") {
-		drawn = f.png
-	}
-	text, err := drawn()
-	if err != nil {
-		return err
-	}
-	return files.Write(name, lab.File{Text: text}.Write)
+	return files.Write(name, drawn[0].Write)
 }
 
 func newFigure(over lab.Heading, panels []Axes) (*figure, error) {
@@ -379,17 +368,4 @@ func (f *figure) svg() (string, error) {
 	}
 	b.WriteString("</svg>\n")
 	return b.String(), nil
-}
-
-func (f *figure) png() (string, error) {
-	pixels := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(color.White))}
-	whole := draw.New(pixels)
-	for _, p := range f.pieces {
-		own := whole
-		own.Rectangle = p.at
-		p.paint(own)
-	}
-	var b strings.Builder
-	_, err := pixels.WriteTo(&b)
-	return b.String(), err
 }

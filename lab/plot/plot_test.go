@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"image/color"
-	"image/png"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,11 +81,6 @@ func TestFigure(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d more of %s than the page finds", n, class)
 		}
-	}
-	pixels := testkit.Must(f.png())(t)
-	picture := testkit.Must(png.Decode(strings.NewReader(pixels)))(t)
-	if w, h := picture.Bounds().Dx(), picture.Bounds().Dy(); w < 1200 || h < 450 {
-		t.Errorf("%d x %d pixels", w, h)
 	}
 }
 

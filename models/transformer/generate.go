@@ -3,6 +3,7 @@ package transformer
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
@@ -86,4 +87,21 @@ func choose(logits []float32, random *philox.Stream) (int32, error) {
 		}
 	}
 	return int32(best), nil
+}
+
+// logSumExp returns the difference between logits and logarithms of
+// probabilities.
+func logSumExp(x []float32) (float64, error) {
+	most := math.Inf(-1)
+	for token, v := range x {
+		if v := float64(v); math.IsNaN(v) || math.IsInf(v, 0) {
+			return 0, fmt.Errorf("the logit of %d is %v", token, v)
+		}
+		most = max(most, float64(v))
+	}
+	var sum float64
+	for _, v := range x {
+		sum += exactmath.Exp(float64(v) - most)
+	}
+	return most + exactmath.Log(sum), nil
 }

@@ -23,7 +23,7 @@ func main() {
 	flag.Parse()
 	asked := []string{"testing.Short", "testkit.CI"}
 	if *deep {
-		asked = []string{"testkit.Deep", "testkit.IsDeep", "testkit.InShard", "faultstest.Test"}
+		asked = []string{"testkit.Deep", "testkit.IsDeep", "testkit.InShard"}
 	}
 	dirs := map[string][]*ast.FuncDecl{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpipebench/internal/files"
@@ -43,10 +44,6 @@ func steps(text string) (all []step, err error) {
 	return all, nil
 }
 
-// onAVX512 is the machine in keys of samples that are not timed and were made while the kernels and
-// the version of Go decided bits: amd64 with AVX-512 and Go 1.26.8. All machines give its bits now.
-const onAVX512 = "23ff9ac658eef788"
-
 // rewritten returns the text of a records file with other keys. Lines that are not records, or of
 // other keys, stay.
 func rewritten(text []byte, all []step) ([]byte, error) {
@@ -71,25 +68,15 @@ func other(line []byte, all []step) ([]byte, error) {
 	if err != nil {
 		return line, nil // no record: it counts for nothing
 	}
-	is := body(line)
-	change := func(member, from, to string) {
-		// Every number is there as it was: but for the digest and the sum, no byte differs.
-		was := is
-		is = bytes.Replace(was, fmt.Appendf(nil, `"%s":"%s"`, member, from), fmt.Appendf(nil, `"%s":"%s"`, member, to), 1)
-		if bytes.Equal(is, was) {
-			err = fmt.Errorf("%s, %s, sample %s: its line has no such %s", r.Experiment, r.Profile, r.Sample, member)
-		}
+	i := slices.IndexFunc(all, func(s step) bool { return s.experiment == r.Experiment && s.profile == r.Profile && s.from == r.Spec })
+	if i < 0 {
+		return line, nil
 	}
-	for _, s := range all {
-		if s.experiment == r.Experiment && s.profile == r.Profile && s.from == r.Spec {
-			change("spec", s.from, s.to)
-		}
-	}
-	if r.Machine == onAVX512 {
-		change("machine", onAVX512, "")
-	}
-	if err != nil || bytes.Equal(is, body(line)) {
-		return line, err
+	// Every number is there as it was: but for the digest and the sum, no byte differs.
+	was := body(line)
+	is := bytes.Replace(was, fmt.Appendf(nil, `"spec":"%s"`, r.Spec), fmt.Appendf(nil, `"spec":"%s"`, all[i].to), 1)
+	if bytes.Equal(is, was) {
+		return nil, fmt.Errorf("%s, %s, sample %s: its line has no such spec", r.Experiment, r.Profile, r.Sample)
 	}
 	return fmt.Appendf(is, `%s%s"}`, sumMark, machine.Digest(string(is))), nil
 }

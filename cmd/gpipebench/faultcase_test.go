@@ -1,6 +1,6 @@
 //go:build linux
 
-package faultstest
+package main
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -30,13 +29,13 @@ type fault struct {
 	StdinFile  string `yaml:"stdin_file"`
 	StdoutFile string `yaml:"stdout_file"`
 	Umask      string
-	Signal     *signal
+	Signal     *sent
 	Apart      bool // in a process of its own; those of some of the fields above are anyway
 	Short      bool // also with -short: the first case, if there are several
 
 	Status  int
-	Stderr  span              // lines
-	Stdout  span              // lines
+	Stderr  int               // lines, at most
+	Stdout  int               // lines, at most
 	Says    []string          // substrings of the last line on standard error
 	SaysNot []string          `yaml:"says_not"` // substrings that must occur nowhere in its output
 	Prints  []string          // substrings of standard output
@@ -47,15 +46,15 @@ type fault struct {
 	Modes   map[string]string // of files afterwards, such as -rw-r-----
 }
 
-var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 10, MiB: 256}
+var defaults = fault{Umask: "022", Status: 99, Stderr: 1, Seconds: 10, MiB: 256}
 
-// load reads a file of cases. A case with rows or with values of keys, each, stands for
+// loadCases reads a file of cases. A case with rows or with values of keys, each, stands for
 // several: enough for every row and every value of each key to be in one, or in make deep one
 // per combination. {key} is replaced by the value, in a command line as part of one word. There
 // {key...} is split at spaces like the rest of the line, and !yaml "{key}" is the value parsed
 // as YAML.
-func load(name, repository string) ([]*fault, error) {
-	raw, err := cases.ReadFile(name)
+func loadCases(name, repository string) ([]*fault, error) {
+	raw, err := cases.ReadFile("faults/" + name)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func load(name, repository string) ([]*fault, error) {
 	for _, n := range nodes {
 		for i, row := range combined(n.Rows, n.Each) {
 			c := defaults
-			if err := fill(&n.Case, row, repository).Decode(&c); err != nil {
+			if err := filledCase(&n.Case, row, repository).Decode(&c); err != nil {
 				return nil, fmt.Errorf("%s, line %d: %w", name, n.Case.Line, err)
 			}
 			if c.Status == defaults.Status {
@@ -129,12 +128,12 @@ func combined(rows []map[string]string, each map[string][]string) []map[string]s
 	return all
 }
 
-// tiny describes a network that trains in milliseconds: {tiny} in a command
+// tinyNetwork describes a network that trains in milliseconds: {tiny} in a command
 // line.
-const tiny = "--layers=2 --dim=16 --ff=32 --heads=2 --seq=8 --batch=4 --vocab=64"
+const tinyNetwork = "--layers=2 --dim=16 --ff=32 --heads=2 --seq=8 --batch=4 --vocab=64"
 
-// fill copies a case and replaces the keys of a row in it.
-func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
+// filledCase copies a case and replaces the keys of a row in it.
+func filledCase(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
 	var own, cut []string // pairs for replacement within a word, and into several words
 	for key, value := range row {
 		own = append(own, "{"+key+"}", value)
@@ -169,7 +168,7 @@ func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
 				child = &name
 			case n.Kind == yaml.MappingNode && i%2 == 1 && key == "run" && child.Kind == yaml.ScalarNode:
 				list := &yaml.Node{Kind: yaml.SequenceNode}
-				for _, w := range strings.Fields(strings.ReplaceAll(words.Replace(child.Value), "{tiny}", tiny)) {
+				for _, w := range strings.Fields(strings.ReplaceAll(words.Replace(child.Value), "{tiny}", tinyNetwork)) {
 					list.Content = append(list.Content, walk(&yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Tag: "!!str", Value: w}))
 				}
 				child = list
@@ -181,36 +180,4 @@ func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
 		return &c
 	}
 	return walk(n)
-}
-
-// span is a range of numbers of lines: n, n-m, n- or any.
-type span struct{ from, to int }
-
-func (s *span) UnmarshalText(text []byte) error {
-	if string(text) == "any" {
-		*s = span{0, 1 << 30}
-		return nil
-	}
-	a, b, more := strings.Cut(string(text), "-")
-	from, err := strconv.Atoi(a)
-	*s = span{from, from}
-	if more && err == nil {
-		s.to = 1 << 30
-		if b != "" {
-			s.to, err = strconv.Atoi(b)
-		}
-	}
-	return err
-}
-
-func (s span) holds(n int) bool { return n >= s.from && n <= s.to }
-
-func (s span) String() string {
-	switch {
-	case s.from == s.to:
-		return strconv.Itoa(s.from)
-	case s.to == 1<<30:
-		return fmt.Sprintf("%d or more", s.from)
-	}
-	return fmt.Sprintf("%d to %d", s.from, s.to)
 }

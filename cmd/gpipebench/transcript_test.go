@@ -1,4 +1,4 @@
-package faultstest
+package main
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// Text is what processes have printed so far, up to a megabyte of it.
-type Text struct {
+// transcript is what processes have printed so far, up to a megabyte of it.
+type transcript struct {
 	lock sync.Mutex
 	b    bytes.Buffer
 	n    int // newlines
 }
 
-func (t *Text) Write(p []byte) (int, error) {
+func (t *transcript) Write(p []byte) (int, error) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.n += bytes.Count(p, []byte("\n"))
@@ -26,16 +26,16 @@ func (t *Text) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *Text) String() string {
+func (t *transcript) String() string {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	return t.b.String()
 }
 
-// Children are a process's children that have not been waited for, in the order in which they were
+// childrenOf are a process's children that have not been waited for, in the order in which they were
 // started, whichever thread has started them. A child that still runs its parent's program is none
 // yet: a test that stopped it there would stop the parent, which waits for it.
-func Children(parent int) (pids []int) {
+func childrenOf(parent int) (pids []int) {
 	command := func(pid int) string {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // an error: it has ended
 		return string(text)
@@ -61,8 +61,8 @@ func Children(parent int) (pids []int) {
 	return pids
 }
 
-// Lives reports whether there is a process that has not ended.
-func Lives(pid int) bool {
+// lives reports whether there is a process that has not ended.
+func lives(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")
 }

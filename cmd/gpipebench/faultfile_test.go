@@ -1,6 +1,6 @@
 //go:build linux
 
-package faultstest
+package main
 
 import (
 	"bytes"
@@ -62,13 +62,13 @@ func (f *file) UnmarshalYAML(n *yaml.Node) error {
 
 // prepare makes the files of a case. If the system does not permit one of them,
 // the case is skipped.
-func (c *fault) prepare(t *testing.T, p Program, dir string) error {
+func (c *fault) prepare(t *testing.T, repository, dir string) error {
 	for name, f := range c.Files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := f.make(t, path, p.Repository, p.Spec); err != nil {
+		if err := f.make(t, path, repository); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if f.Mode != 0 {
@@ -109,7 +109,7 @@ func (c *fault) damage(dir string) error {
 	return nil
 }
 
-func (f *file) make(t *testing.T, path, repository string, spec func(string) string) error {
+func (f *file) make(t *testing.T, path, repository string) error {
 	switch {
 	case f.Dir:
 		return os.MkdirAll(path, 0o755)
@@ -134,7 +134,7 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
-		if !Mounted(t, path, "size="+f.Tmpfs) {
+		if !mounted(t, path, "size="+f.Tmpfs) {
 			t.Skip("a file system must be mounted")
 		}
 		return nil
@@ -145,7 +145,7 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 	}
 	b, err := f.content(from)
 	if f.Spec != "" {
-		b, err = f.change([]byte(spec(f.Spec)))
+		b, err = f.change([]byte(specOf(f.Spec)))
 	}
 	if err != nil {
 		return err
@@ -159,9 +159,9 @@ func (f *file) make(t *testing.T, path, repository string, spec func(string) str
 	return nil
 }
 
-// Mounted mounts an empty file system in memory in place of a directory until the test ends. It is
+// mounted mounts an empty file system in memory in place of a directory until the test ends. It is
 // false where that is not permitted.
-func Mounted(t *testing.T, dir, options string) bool {
+func mounted(t *testing.T, dir, options string) bool {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		t.Logf("nothing can be mounted here: %v", err)
@@ -184,7 +184,7 @@ func (f *file) content(from string) (b []byte, err error) {
 	case f.PNG != "":
 		var width, height uint32
 		_, err = fmt.Sscanf(f.PNG, "%dx%d", &width, &height)
-		b = png(width, height)
+		b = hugePNG(width, height)
 	case f.Gzip > 0:
 		b, err = packed(f.Gzip)
 	default:
@@ -229,8 +229,8 @@ func packed(n int64) ([]byte, error) {
 	return bytes.Repeat(member.Bytes(), int((n+size-1)/size)), nil
 }
 
-// png returns a picture that declares a size and has almost no pixels.
-func png(width, height uint32) []byte {
+// hugePNG returns a picture that declares a size and has almost no pixels.
+func hugePNG(width, height uint32) []byte {
 	b := []byte("\x89PNG\r\n\x1a\n")
 	chunk := func(kind string, data []byte) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
