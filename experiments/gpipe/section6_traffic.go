@@ -30,8 +30,8 @@ type sentBytes struct {
 	Divided float64 `json:"divided"`
 }
 
-// traffic is what the plan of a step says, of images in parts their model, and of a network that no parts run, but
-// for which there is a rule, this.
+// traffic is what the plan of a step says. Images in parts are counted by their model, and operations that run in no
+// parts here by the rule.
 func (n heldNetwork) traffic(ctx context.Context, w way6) (sent sentBytes, err error) {
 	in := n.Model.Input(n.batch(w))
 	calls, err := traced(n.Model, in)
