@@ -135,6 +135,7 @@ func TestAnswerOfSection6(t *testing.T) {
 		{"GPipe's transfers are marginal for Transformers, also over PCI-E", claims.Agrees, []string{"section6-marginal-transformer", "section6-emulated-marginal"}},
 		{"but not for AmoebaNet-D", claims.Disagrees, []string{"section6-marginal-amoebanet"}},
 		{"which PipeDream trains faster there", claims.Holds, []string{"section6-busy"}},
+		{"PipeDream-2BW, is faster than GPipe everywhere", claims.Holds, []string{"section6-busy-2bw"}},
 	} {
 		testkit.Has(t, says, of.says)
 		for _, id := range of.ids {
