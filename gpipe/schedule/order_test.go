@@ -264,6 +264,7 @@ func TestVerifyRefuses(t *testing.T) {
 		testkit.Fails(t, Verify([][]Task{list}, Straight(1), 1), want)
 	}
 	testkit.Fails(t, Verify(nil, Straight(1), 1))
+	testkit.Fails(t, Verify(nil, Placement{}, 0), "0 devices: want 1 or more") // of an empty file
 	testkit.Fails(t, Verify([][]Task{nil, nil}, Placement{Devices: 2, Device: []int{0}}, 1), "device 1 has no stage")
 }
 

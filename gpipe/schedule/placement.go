@@ -87,8 +87,11 @@ func (p Placement) Stage(device, chunk int) int {
 	return -1
 }
 
-// Check returns an error if a stage is on no device, or a device has no stage.
+// Check returns an error if there is no device, a stage is on none, or a device has no stage.
 func (p Placement) Check() error {
+	if p.Devices < 1 {
+		return fmt.Errorf("schedule: %d devices: want 1 or more", p.Devices)
+	}
 	for s, d := range p.Device {
 		if d < 0 || d >= p.Devices {
 			return fmt.Errorf("schedule: stage %d is on device %d: want 0 to %d", s, d, p.Devices-1)
