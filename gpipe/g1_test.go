@@ -241,7 +241,7 @@ func TestG1Large(t *testing.T) {
 	}
 }
 
-// A device has its threads, of which each does a part of every kernel (program.TestThreadsTakePart);
+// A device has its threads, each of which does a part of every kernel (program.TestThreadsTakePart);
 // otherwise the runs on two threads above would prove nothing.
 func TestThreadsTakePart(t *testing.T) {
 	p := small.pipeline(t)

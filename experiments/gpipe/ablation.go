@@ -129,7 +129,7 @@ func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablated
 	return made, nil
 }
 
-// values are the throughputs of cuts, and of even stages, over that of the base.
+// values are the throughputs of cuts, and of even stages, relative to the base's.
 func (s *ablationSpec) values(made cutSample) cells.Values {
 	cuts := s.cuts()
 	if made.Cuts == nil { // while a spec is read

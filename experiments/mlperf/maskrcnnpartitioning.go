@@ -96,7 +96,7 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 			case !slices.Contains(s.Examples, r.examples()) || !slices.Contains(s.Cores, r.spatial()):
 				return lab.At(fmt.Errorf("%d images on %d cores: want numbers that are among examples and cores", r.examples(), r.spatial()), "runs", strconv.Itoa(i))
 			case r.Steps == 0 || r.Scope != "":
-				return lab.At(errors.New("want the steps of an epoch, and no bn_scope, as there is no batch norm"), "runs", strconv.Itoa(i))
+				return lab.At(errors.New("want the steps of an epoch, and no bn_scope: the network has no batch norm"), "runs", strconv.Itoa(i))
 			}
 		}
 		return lab.At(checkLinks(s.Accelerator), "accelerator")

@@ -87,7 +87,7 @@ func (p Placement) Stage(device, chunk int) int {
 	return -1
 }
 
-// Check returns an error if there is no device, a stage is on none, or a device has no stage.
+// Check returns an error for a placement without devices, a stage without a device, and a device without a stage.
 func (p Placement) Check() error {
 	if p.Devices < 1 {
 		return fmt.Errorf("schedule: %d devices: want 1 or more", p.Devices)

@@ -82,7 +82,7 @@ func Traffic(out []int64, flops float64) float64 {
 type Links struct {
 	Rate    float64    // of a core here, in FLOP/s
 	Peak    float64    // of the accelerator
-	Traffic float64    // bytes passed on for each FLOP, over that of the paper's network
+	Traffic float64    // bytes passed on for each FLOP, relative to the paper's network
 	Of      clock.Link // the accelerator's
 	Out     []int64    // see Crossing
 }
