@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -174,6 +175,52 @@ func (r *chunkRun) awaitGradient(ctx context.Context, m int) error {
 	}
 	r.haveGradient = m
 	return await(ctx, r.gradient.arrived, m)
+}
+
+// timed runs f as one event of the chunk, alone if the devices are emulated.
+func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	if a := r.trainer.alone; a != nil {
+		select {
+		case a <- struct{}{}:
+			defer func() { <-a }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	} else if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	start := time.Now()
+	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
+	if h := r.trainer.testing.inTask; h != nil {
+		h(r.at, kind, micro)
+	}
+	err := f()
+	end := time.Now()
+	r.record(r.at, kind, micro, start, end)
+	r.events[len(r.events)-1].Away = r.away.Seconds()
+	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
+	r.times.add(kind, micro, seconds)
+	r.times.meet(kind, micro, r.meetings, seconds)
+	return err
+}
+
+// timed runs f, which is no task, as one event.
+func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	return r.chunks[0].timed(ctx, kind, micro, f)
+}
+
+// timedWork times f, a part of the step between its tasks and its barrier, which
+// counts on the virtual clock and has no event.
+func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) error {
+	events := len(r.events)
+	err := r.timed(ctx, kind, -1, func() error { f(); return nil })
+	r.events = r.events[:min(events, len(r.events))]
+	return err
+}
+
+// record adds an event of the list's goroutine.
+func (r *stageRun) record(at place.Place, kind timeline.Kind, micro int, start, end time.Time) {
+	r.events = append(r.events, timeline.Event{At: at, Kind: kind, Micro: micro, Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds()})
 }
 
 // stage returns the stage's programs for micro-batch m.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,14 +37,6 @@ func onlyAlone(cmd *cobra.Command, _ []string) error {
 		return nil
 	}
 	return failure.Usagef("%s runs in one process, and %s has started %d: want %s there", cmd.Name(), w.Launcher, w.Size, strings.Join(togetherCommands, " or "))
-}
-
-// heard is where a process prints: nowhere, unless its rank is 0.
-func heard(w io.Writer) io.Writer {
-	if follows() {
-		return io.Discard
-	}
-	return w
 }
 
 // follows reports whether another process prints.

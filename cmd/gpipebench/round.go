@@ -14,7 +14,7 @@ func newRound() *cobra.Command {
 		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ran(timed.RunRound(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), experiments.Load))
+			return ran(experiments.Round(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 }

@@ -53,7 +53,7 @@ happened.
 			if err := checkOutputs(
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
 				[2]string{"translations", t.Translations},
-			); err != nil && !follows() {
+			); err != nil && !o.follows {
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (shown || trace != "" || curve != "") {
@@ -79,7 +79,7 @@ happened.
 				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
-			if r == nil || follows() {
+			if r == nil || o.follows {
 				return err
 			}
 			// The steps are done, so the outcome is printed whatever failed after them.

@@ -9,30 +9,32 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode decodes the only document of a text into a value. Before that it
-// checks every field against its type and tag; afterwards it runs check, unless
-// that is nil. Every error starts with file:line:column.
-func Decode(file string, text []byte, into any, words Vocabularies, check func() *Problem) error {
-	root, err := Parse(file, text)
-	if err != nil {
-		return err
+// Read decodes the only document of a text into a value, after it has checked every field against
+// its type and tag. It returns the document, in which a [Problem] has its place. Every error starts
+// with file:line:column.
+func Read(file string, text []byte, into any, words Vocabularies) (root *yaml.Node, err error) {
+	if root, err = Parse(file, text); err != nil {
+		return nil, err
 	}
 	if root == nil {
 		root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
 	}
 	if p := (&fieldReader{words: words}).value(root, reflect.TypeOf(into), rule{}, nil); p != nil {
-		return p.Located(file, root)
+		return nil, p.Located(file, root)
 	}
 	if err := root.Decode(into); err != nil {
-		return fmt.Errorf("%s:1:1: %s", file, strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("%s:1:1: %s", file, strings.Join(strings.Fields(err.Error()), " "))
 	}
-	if check == nil {
-		return nil
+	return root, nil
+}
+
+// Decode is Read and, unless it is nil, a check of the value.
+func Decode(file string, text []byte, into any, words Vocabularies, check func() *Problem) error {
+	root, err := Read(file, text, into, words)
+	if err != nil || check == nil {
+		return err
 	}
-	if p := check(); p != nil {
-		return p.Located(file, root)
-	}
-	return nil
+	return check().Located(file, root)
 }
 
 // Problem is an invalid value and its place.
@@ -59,8 +61,11 @@ func (p *Problem) In(path ...string) *Problem {
 }
 
 // Located returns the problem as an error of one line, starting with
-// file:line:column.
+// file:line:column; nil of nil.
 func (p *Problem) Located(file string, root *yaml.Node) error {
+	if p == nil {
+		return nil
+	}
 	n := p.at
 	if n == nil {
 		n = NodeAt(root, p.Path, false)

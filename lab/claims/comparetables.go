@@ -9,7 +9,6 @@ import (
 
 	"gpipebench/internal/files"
 	"gpipebench/lab"
-	"gpipebench/lab/records"
 )
 
 // compareTables compares the tables of a directory of results with the
@@ -50,7 +49,7 @@ func (v Verifying) compare(x *Examined, made map[string]bool) (wrong []string) {
 	should, hint := x.files, ""
 	if len(differ)+len(missing) > 0 && v.Reference != "" && !files.SameDir(v.Results, v.Reference) {
 		// They may have been made with a reference beside.
-		beside, err := x.noted(records.File(v.Reference, x.Experiment))
+		beside, err := x.noted(v.Reference)
 		if err != nil {
 			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
 		} else if d, m, u := differing(dir, beside); len(d)+len(m) < len(differ)+len(missing) {

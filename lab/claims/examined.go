@@ -21,6 +21,9 @@ type Examined struct {
 	report *lab.Report // without notes on origin
 	files  []lab.File  // of the report, as they are written
 	wrong  []string
+
+	reports map[*records.Log]*lab.Report // that were made, by what they show beside
+	beside  map[string]logOf             // by directory
 }
 
 // logOf reads records, once.
@@ -37,7 +40,10 @@ func (v Verifying) examine(d lab.Definition, read, rest logOf) (*Examined, error
 	if err != nil {
 		return nil, err
 	}
-	x := &Examined{RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e}
+	x := &Examined{
+		RecordsState: RecordsState{Experiment: d.ID, Results: v.Results, State: "complete"}, Of: e,
+		reports: map[*records.Log]*lab.Report{}, beside: map[string]logOf{},
+	}
 	log, err := read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,7 +70,7 @@ func (v Verifying) examine(d lab.Definition, read, rest logOf) (*Examined, error
 			x.wrong = append(x.wrong, fmt.Sprintf("%s: %v", x.file(), err))
 		}
 	}
-	if x.report, err = lab.Reported(e, log, x.Rest); err != nil {
+	if x.report, err = x.Report(x.Rest); err != nil {
 		x.State = "incomplete: " + err.Error()
 		return x, nil
 	}
@@ -83,17 +89,29 @@ func (v Verifying) examine(d lab.Definition, read, rest logOf) (*Examined, error
 func (s RecordsState) file() string { return records.File(s.Results, s.Experiment) }
 
 // Report is what the records have to show, with others beside; nil: none. It has no notes on
-// origin.
+// origin, and is made once.
 func (x *Examined) Report(beside *records.Log) (*lab.Report, error) {
-	if beside == x.Rest && x.report != nil {
-		return x.report, nil
+	if made := x.reports[beside]; made != nil {
+		return made, nil
 	}
-	return lab.Reported(x.Of, x.Log, beside)
+	made, err := lab.Reported(x.Of, x.Log, beside)
+	if err == nil {
+		x.reports[beside] = made
+	}
+	return made, err
 }
 
-// noted are the files of the report with the records in a file beside.
-func (x *Examined) noted(file string) ([]lab.File, error) {
-	beside, err := records.Load(file, x.Experiment)
+// Beside are the experiment's records in another directory, which are read once.
+func (x *Examined) Beside(results string) (*records.Log, error) {
+	if x.beside[results] == nil {
+		x.beside[results] = Verifying{Results: results}.log(x.Experiment)
+	}
+	return x.beside[results]()
+}
+
+// noted are the files of the report with the records of another directory beside.
+func (x *Examined) noted(results string) ([]lab.File, error) {
+	beside, err := x.Beside(results)
 	if err != nil {
 		return nil, err
 	}
