@@ -238,6 +238,7 @@ type bound struct {
 	mem     *memory
 	bind    program.Binding
 	origins [program.Spaces]origin // where the bound slots lie, to record what is used
+	high    [program.Spaces]int    // how far the program that runs has reached into them
 }
 
 func (b *bound) use(chunk int, s program.Space, slot int) {
@@ -249,6 +250,16 @@ func (b *bound) touch(s program.Space, end int) {
 	o := b.origins[s]
 	high := &b.mem.high[o.category]
 	*high = max(*high, o.off+end)
+}
+
+// touchHigh records what a program has used.
+func (b *bound) touchHigh() {
+	for s, end := range b.high {
+		if end > 0 {
+			b.touch(program.Space(s), end)
+		}
+	}
+	clear(b.high[:])
 }
 
 // use binds a slot of a space for the next program, of all parts that have the space.
@@ -331,11 +342,17 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	}
 	r.fresh = r.fresh && !t.Accumulates()
 	o := program.Options{
-		Touch:  r.touch,
+		High:   &r.high,
 		Poison: r.trainer.testing.poison,
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
+	defer func() { // also if it fails
+		r.touchHigh()
+		for i := range r.parts {
+			r.parts[i].touchHigh()
+		}
+	}()
 	var each []time.Duration // of the parts, for the last instruction
 	if len(r.parts) > 0 {
 		sent := partTraffic{at: r.at}
@@ -344,9 +361,8 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 		if r.trainer.net.Tensor > 1 {
 			o.Parts.Hop = r.hop
 		}
-		o.Parts.Touch = func(part int, s program.Space, end int) { r.parts[part-1].touch(s, end) }
 		for i := range r.parts {
-			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)
+			o.Parts.Memory, o.Parts.High = append(o.Parts.Memory, &r.parts[i].bind), append(o.Parts.High, &r.parts[i].high)
 		}
 		if r.trainer.alone != nil {
 			o.Parts.Alone = func(_ *program.Instr, took []time.Duration, longer time.Duration) {

@@ -80,9 +80,8 @@ type Env struct {
 
 // Options of a run. The zero value only runs.
 type Options struct {
-	// Touch, if not nil, is called with the extent of every operand that is
-	// used.
-	Touch func(s Space, end int)
+	// High, if not nil, is raised to how far the operands that are used reach into each space, in floats.
+	High *[Spaces]int
 	// Poison fills the workspace with NaN before the run, and every buffer
 	// again when it dies, so that reads of unwritten memory show.
 	Poison bool
@@ -175,11 +174,15 @@ func (in *Instr) bind(b *Binding, operands, results *[maxOperands][]float32) {
 
 // touch notes the use of a part's memory.
 func (o *Options) touch(part int, s Space, end int) {
+	var high *[Spaces]int
 	switch {
-	case part == 0 && o.Touch != nil:
-		o.Touch(s, end)
-	case part > 0 && o.Parts.Touch != nil:
-		o.Parts.Touch(part, s, end)
+	case part == 0:
+		high = o.High
+	case o.Parts.High != nil:
+		high = o.Parts.High[part-1]
+	}
+	if high != nil {
+		high[s] = max(high[s], end)
 	}
 }
 
