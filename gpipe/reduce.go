@@ -328,6 +328,48 @@ func (p peers) addUp(sums, summands [][]float32) {
 	})
 }
 
+// eachPart calls f for a part of every weight on each of the device's threads.
+func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
+	r.onThreads(func(part, thread, threads int) {
+		for i := range r.dev.weights {
+			if w := &r.dev.weights[i]; w.part == part {
+				f(w, len(w.w)*thread/threads, len(w.w)*(thread+1)/threads)
+			}
+		}
+	})
+}
+
+// eachReduced is eachPart without the weights whose gradients are gathered.
+func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
+	r.eachPart(func(w *weight, from, to int) {
+		if !w.gathered() {
+			f(w, from, to)
+		}
+	})
+}
+
+// onThreads calls f on each of the device's threads, and where parts divide operations on those of all
+// parts: with the number of the part, and of the thread and the threads of each. On emulated devices
+// parts work one after another, and count as if they worked beside each other.
+func (r *stageRun) onThreads(f func(part, thread, threads int)) {
+	threads := r.dev.pool.Threads()
+	switch n := r.trainer.net; {
+	case n.Tensor == 1:
+		r.dev.pool.Do(func(i int) { f(0, i, threads) })
+	case r.trainer.alone == nil:
+		r.dev.tasks.Do(func(i int) { f(i/threads, i%threads, threads) })
+	default:
+		var sum, most time.Duration
+		for part := range n.Tensor {
+			start := time.Now()
+			r.dev.pool.Do(func(i int) { f(part, i, threads) })
+			took := time.Since(start)
+			sum, most = sum+took, max(most, took)
+		}
+		r.turns += sum - most
+	}
+}
+
 // recorded is how a stage's tensors are added up over replicas, for a trace like Horovod's.
 // The zero value records nothing. Only the goroutine of the stage's list uses it.
 type recorded struct {
