@@ -20,6 +20,7 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
+	"gpipebench/lab/timed"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -296,4 +297,16 @@ func writeTables(o *output, r *lab.Report, format string) error {
 		}
 	}
 	return nil
+}
+
+// newRound returns the command that reproduce starts for each timed round.
+func newRound() *cobra.Command {
+	return &cobra.Command{
+		Use:    timed.RoundCommand,
+		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ran(experiments.Round(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
 }

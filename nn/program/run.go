@@ -112,17 +112,6 @@ func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("%v out of %s in %s of layer %d", e.Value, e.Op, e.Program, e.Layer)
 }
 
-// worker is the state of one thread of a run.
-type worker struct {
-	env     *Env
-	scratch []float32
-	epi     epilogue
-	block   func(i0, i1, j0, j1 int) // epi.block, bound once
-	in, out [maxOperands][]float32   // converted operands
-}
-
-const maxOperands = 8
-
 // Run executes the program on the memory of b with the threads of pool. There
 // must be as many as it was compiled for: the size of a kernel's parts depends
 // on them. A program of several parts takes as many threads for each of them.
@@ -231,28 +220,6 @@ func fillNaN(x []float32) {
 	for i := range x {
 		x[i] = nan
 	}
-}
-
-// execution is the state of a run that all threads share.
-type execution struct {
-	instr   *Instr
-	in, out [maxOperands][]float32
-	workers []worker
-	parts   int
-	part    func(int) // runPart, bound once
-}
-
-func (r *execution) begin(p *Program, b *Binding, env *Env) {
-	for i := range r.workers {
-		w := &r.workers[i]
-		w.env = env
-		w.scratch = b[Workspace][i*p.scratch : (i+1)*p.scratch : (i+1)*p.scratch]
-	}
-}
-
-func (r *execution) runPart(part int) {
-	in := r.instr
-	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
 }
 
 // Widest returns the layer whose instruction reaches furthest into the
