@@ -103,7 +103,7 @@ func ExampleNewMultilingual() {
 	baselines := s.Baselines()
 	for l, language := range s.Languages() {
 		fmt.Printf("%-17s %5d pairs, %4.1f%% of an epoch; BLEU of a copy %.0f, of a dictionary %.0f\n",
-			language.Name, language.Train, 100*language.Share, baselines[0].BLEU[l].Score(), baselines[1].BLEU[l].Score())
+			language.Name, language.Train, 100*language.Share, baselines[0].Languages[l], baselines[1].Languages[l])
 	}
 	fmt.Println("shapes", s.Shapes(), "vocabularies", s.SourceVocab(), s.Vocab())
 

@@ -60,7 +60,6 @@ type Training struct {
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
-	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.
@@ -130,7 +129,7 @@ type Result struct {
 	Untrained      float64              `json:"untrained_statistics,omitempty"`
 	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
-	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
+	Baselines      []datasets.Baseline  `json:"baselines,omitempty"` // of translations
 	Best           *Best                `json:"best,omitempty"`      // the evaluation whose weights were kept; none: those after the last step
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
@@ -311,7 +310,7 @@ func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err e
 	}
 	r.Untrained = l.untrained()
 	if pairs, ok := l.Source.(*datasets.Translation); ok {
-		r.Baselines = baselines(pairs)
+		r.Baselines = pairs.Baselines()
 	}
 	if t.Generate > 0 {
 		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))
