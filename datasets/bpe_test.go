@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -246,17 +245,4 @@ func FuzzBPE(f *testing.F) {
 		testkit.Equal(t, b.Decode(ids), want.String(), "%q comes back as", text)
 		testkit.EqualAll(t, b.encodeAll([]string{text, text})[1], ids, "encodeAll")
 	})
-}
-
-func ExampleLearnBPE() {
-	b := LearnBPE(map[string]int{"low": 5, "lowest": 2, "newer": 6, "wider": 3}, 22)
-	ids := b.Encode("the newest  lower")
-	for _, id := range ids {
-		fmt.Printf("[%s]", b.Piece(id))
-	}
-	fmt.Println()
-	fmt.Println(b.Decode(ids))
-	// Output:
-	// [t][<unk>][e][</w>][n][ew][e][s][t][</w>][low][er</w>]
-	// t�e newest lower
 }
