@@ -206,8 +206,7 @@ func (c *catalogWords) add(texts []string, weight int) {
 	}
 	var own []word
 	for w, n := range counts {
-		k := philox.KeyOf(0, w)
-		own = append(own, word{w, uint64(k[1])<<32 | uint64(k[0])})
+		own = append(own, word{w, philox.Hash(w)})
 		for _, r := range w {
 			c.characters[r] += n * weight
 		}

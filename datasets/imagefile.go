@@ -3,11 +3,9 @@ package datasets
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"image"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -15,16 +13,6 @@ import (
 
 	"gpipebench/internal/files"
 )
-
-// inFile wraps an error with the file of a data set in which it is. It drops a
-// path that the error already contains.
-func inFile(kind, file string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("%s: %s: %w", kind, printable(file), files.Reason(err))
-}
 
 // readFile reads a file of up to limit bytes.
 func readFile(file string, limit int64) ([]byte, error) {
