@@ -168,7 +168,7 @@ func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err e
 	}
 	r.Untrained = l.untrained()
 	if pairs, ok := l.Source.(*datasets.Translation); ok {
-		r.Baselines = baselines(pairs)
+		r.Baselines = pairs.Baselines()
 	}
 	if t.Generate > 0 {
 		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))

@@ -56,7 +56,6 @@ type Training struct {
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
-	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.
@@ -126,7 +125,7 @@ type Result struct {
 	Untrained      float64              `json:"untrained_statistics,omitempty"`
 	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
-	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
+	Baselines      []datasets.Baseline  `json:"baselines,omitempty"` // of translations
 	Best           *Best                `json:"best,omitempty"`      // the evaluation whose weights were kept; none: those after the last step
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
