@@ -3,8 +3,7 @@
 package kernel
 
 // A vectorTable is one implementation of the vector kernels. The exported function of the same name says
-// more of an entry; rowMax, rowSum, dot,
-// expShift, expSum and softmaxGrad process one row.
+// more of an entry; rowMax, rowSum, dot, expShift, expSum and softmaxGrad process one row.
 type vectorTable struct {
 	// add sets dst to a + b.
 	add func(dst, a, b []float32)

@@ -23,8 +23,7 @@ func tables(dir string) {
 	}
 	write(filepath.Join(dir, "vector_table.go"), "package kernel\n\n"+
 		"// A vectorTable is one implementation of the vector kernels. The exported function of the same name says\n"+
-		"// more of an entry; rowMax, rowSum, dot,\n"+
-		"// expShift, expSum and softmaxGrad process one row.\n"+
+		"// more of an entry; rowMax, rowSum, dot, expShift, expSum and softmaxGrad process one row.\n"+
 		"type vectorTable struct {\n"+fields.String()+"}\n\n"+table("genericVector", "Generic"))
 	write(filepath.Join(dir, "vector_table_amd64.go"), "//go:build !purego\n\npackage kernel\n\n"+
 		table("avx512Vector", avx512.name)+"\n"+table("avx2Vector", avx2.name))
