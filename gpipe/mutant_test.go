@@ -57,7 +57,7 @@ var mutants = []mutant{
 		"kernel.Add(place, place, sum(middle, hi))", "kernel.Add(place, place, sum(lo, middle))", "TestG1Tensor$"},
 	{"blocks of an operation added in another order", "../nn/program/tensorops.go",
 		"	return 1 << (bits.Len(uint(n-1)) - 1)\n", "	return n - 1\n", "TestG1Tensor$"},
-	{"turns at a product that begin anew", "../nn/program/tensorops.go",
+	{"turns at a product that begin anew", "../nn/program/matmul.go",
 		"goesOn := accumulates", "goesOn := accumulates && false", "TestG1Tensor$"},
 	{"sections of a product that take their turns in another order", "../nn/program/tensorrules.go",
 		"{{{i * width, (i + 1) * width}}}", "{{{(a.sections - 1 - i) * width, (a.sections - i) * width}}}", "TestG1Tensor$"},
@@ -87,19 +87,18 @@ var mutants = []mutant{
 	{"gradients that go on from one mini-batch to the next", "window.go",
 		"		if !last {\n", "		if !last && false {\n", "TestWindowsAgainstNumPy$"},
 	{"a matrix product that splits k", "../nn/program/matmul.go",
-		"		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)",
-		`		if half := k / 2; accumulate && half > 0 {
-			part := make([]float32, (i1-i0)*n)
-			kernel.Gemm(i1-i0, j1-j0, half, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, part, n, false, w.scratch, nil)
-			kernel.Gemm(i1-i0, j1-j0, k-half, in[0][i0*ars+half*acs:], ars, acs, in[1][j0*bcs+half*brs:], brs, bcs, c, n, true, w.scratch, nil)
-			for i := range i1 - i0 {
-				for j := range j1 - j0 {
-					c[i*n+j] += part[i*n+j]
+		"				kernel.Gemm(rows, cols, r[1]-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, into, ld, goesOn, scratch, epi)\n",
+		`				half := r[0] + (r[1]-r[0])/2
+				if !goesOn {
+					half = r[0]
 				}
-			}
-			return
-		}
-		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)`, "TestG1$"},
+				part := make([]float32, rows*cols)
+				kernel.Gemm(rows, cols, half-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, part, cols, false, scratch, nil)
+				kernel.Gemm(rows, cols, r[1]-half, in[0][i*ars+half*acs:], ars, acs, in[1][half*brs+j0*bcs:], brs, bcs, into, ld, goesOn, scratch, epi)
+				for i := 0; goesOn && i < rows; i++ {
+					kernel.Add(into[i*ld:][:cols], into[i*ld:][:cols], part[i*cols:])
+				}
+`, "TestG1$"},
 	{"buffers that overlap for one instruction", "../nn/program/liveness.go",
 		"for t := b.first; t <= b.last; t++ {\n			alive", "for t := b.first; t < b.last; t++ {\n			alive", "TestG1$"},
 	{"a buffer that dies too early", "../nn/program/assemble.go",
