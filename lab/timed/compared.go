@@ -12,14 +12,16 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
 // Profiled is what every spec of this kind has.
 type Profiled[P sized] struct {
-	lab.Head `yaml:",inline"`
-	Caption  []string     `yaml:"caption" want:"shown,optional"` // see captions
-	Profiles map[string]P `yaml:"profiles"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Caption    []string     `yaml:"caption" want:"shown,optional"` // of the first table; see captions
+	Profiles   map[string]P `yaml:"profiles"`
 }
 
 func (s Profiled[P]) profiled() Profiled[P] { return s }
@@ -61,8 +63,9 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	Training func(P, V) train.Training
 	// Also plans what else is run; nil: nothing.
 	Also func() []lab.PlannedRun
-	// Show adds to a report what only this experiment shows.
-	Show func(*Comparison[P, V, R]) error
+	// Show returns the rows of tables, whose columns are words of the spec, and adds to a report what only
+	// this experiment shows.
+	Show func(*Comparison[P, V, R]) (shown.Rows, error)
 }
 
 // Resolve is Check, and that of the captions.
@@ -72,7 +75,8 @@ func (x *Compared[S, P, V, R]) Resolve() *lab.Problem {
 			return p
 		}
 	}
-	return checkCaptions(x.Spec.profiled().Caption, &x.Spec, x.Spec.profiled().Profiles)
+	spec := x.Spec.profiled()
+	return checkWords(&spec.Spec, spec.Caption, &x.Spec, spec.Profiles)
 }
 
 // Sample names a run's record of a round.
@@ -194,11 +198,12 @@ type Comparison[P sized, V comparable, R any] struct {
 	Before  *Comparison[P, V, R] // the reference's; nil: none is shown
 	Beside  string               // names the reference's columns
 	Lacks   map[V]string         // why runs are not in Of
-	Table   *lab.Table           // the main one; it has its ID and title
-	Tables  []*lab.Table         // after it
-	Panels  []plot.Axes          // of the figure; none: Show draws another, or nothing
+	Table   *lab.Table           // the main one; it has its ID, title and caption
+	Panels  []plot.Axes          // of the figure, after those of the spec
 	Files   []lab.File           // after the figure
 	Verdict error
+
+	others []string // runs with other bits
 }
 
 // read reads all of a log's records.
@@ -241,7 +246,13 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 			c.Beside = lab.ReferenceName(log, reference)
 		}
 	}
-	if err := x.Show(c); err != nil {
+	rows, err := x.Show(c)
+	if err != nil {
+		return nil, err
+	}
+	r := &lab.Report{}
+	spec := x.Spec.profiled()
+	if r.Tables, c.Panels, err = shownWith(&spec.Spec, c.Table, data(&x.Spec, c.Profile), c.Beside, rows, c.Panels); err != nil {
 		return nil, err
 	}
 	c.Table.Notes = append(c.Table.Notes, lab.FewRoundsNote(c.Profile.size().Rounds)...)
@@ -251,7 +262,6 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 	if c.Before != nil {
 		c.Table.Notes = append(c.Table.Notes, lab.ReferenceNote(reference))
 	}
-	r := &lab.Report{Tables: append([]*lab.Table{c.Table}, c.Tables...)}
 	if c.Verdict != nil {
 		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
 	}
@@ -262,37 +272,27 @@ func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report,
 	return r, err
 }
 
-// Each is a figure of a run's records, by round.
-func (c *Comparison[P, V, R]) Each(run V, of func(*R) float64) []float64 {
-	all := make([]float64, len(c.Of[run]))
-	for round, r := range c.Of[run] {
-		all[round] = of(r)
+// Each is a figure of a run's records, by round; none of a comparison that there is not, and of a run that
+// was not measured.
+func (c *Comparison[P, V, R]) Each(run V, of func(*R) float64) (all []float64) {
+	if c == nil {
+		return nil
+	}
+	for _, r := range c.Of[run] {
+		all = append(all, of(r))
 	}
 	return all
 }
 
-// Referred is a column of what the reference has, if it is shown.
-func (c *Comparison[P, V, R]) Referred(head string, of func(before *Comparison[P, V, R], run V) any) Column[V] {
-	if c.Before == nil {
-		return Column[V]{}
+// SameBits reports whether all records of a run have the outcome of a base's. If they do not, it adds the run
+// to the verdict, in which what has a %s for these runs.
+func (c *Comparison[P, V, R]) SameBits(run, base V, what string, same func(a, b *R) bool) bool {
+	if !slices.ContainsFunc(c.Of[run], func(r *R) bool { return !same(r, c.Of[base][0]) }) {
+		return true
 	}
-	return Number(head, func(run V) any { return of(c.Before, run) })
-}
-
-// SameBits is a column that says whether all records of a run have the outcome of a base's. If
-// they do not, it is the verdict, in which what has a %s for these runs.
-func (c *Comparison[P, V, R]) SameBits(base V, runs []V, what string, same func(a, b *R) bool) Column[V] {
-	other := map[V]bool{}
-	var names []string
-	for _, run := range runs {
-		if slices.ContainsFunc(c.Of[run], func(r *R) bool { return !same(r, c.Of[base][0]) }) {
-			other[run], names = true, append(names, fmt.Sprint(run))
-		}
-	}
-	if len(names) > 0 {
-		c.Verdict = errors.New(fmt.Sprintf(what, strings.Join(names, ", ")) + " have OTHER bits than on one")
-	}
-	return Text("same bits", func(run V) any { return lab.YesOrNo(!other[run]) })
+	c.others = append(c.others, fmt.Sprint(run))
+	c.Verdict = errors.New(fmt.Sprintf(what, strings.Join(c.others, ", ")) + " have OTHER bits than on one")
+	return false
 }
 
 // Sampled are a profile's runs, and how many rounds it has.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gpipebench/internal/machine"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
@@ -27,10 +26,10 @@ type Reporting[P any] struct {
 	Refs    map[string]*Measured // the reference's; nil: none is shown
 	Beside  string               // names the reference's columns
 
-	Table  *lab.Table   // the main one; it has its id and title
-	Parts  *lab.Table   // a PartsTable, or none
+	Table  *lab.Table   // the main one; it has its ID, title and caption
+	Parts  *lab.Table   // a PartsTable, or none, after those of the spec
 	Tables []*lab.Table // after these
-	Panels []plot.Axes  // of the figure
+	Panels []plot.Axes  // of the figure, after those of the spec
 	Files  []lab.File   // after the figure
 }
 
@@ -51,14 +50,19 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 			r.Refs, r.Beside = of.Runs, lab.ReferenceName(log, reference)
 		}
 	}
-	if err := t.Show(r); err != nil {
+	rows, err := t.Show(r)
+	if err != nil {
+		return nil, err
+	}
+	report := &lab.Report{}
+	spec := t.Spec.timed()
+	if report.Tables, r.Panels, err = shownWith(&spec.Spec, r.Table, data(&t.Spec, r.Profile), r.Beside, rows, r.Panels); err != nil {
 		return nil, err
 	}
 	r.Table.Notes = append(r.Table.Notes, r.notes()...)
 	if r.Refs != nil {
 		r.Table.Notes = append(r.Table.Notes, lab.ReferenceNote(reference))
 	}
-	report := &lab.Report{Tables: []*lab.Table{r.Table}}
 	if r.Parts != nil {
 		r.Parts.Notes = lab.FewRoundsNote(r.Rounds.Count)
 		report.Tables = append(report.Tables, r.Parts)
@@ -89,54 +93,20 @@ func (t *Timed[S, P]) read(log *records.Log, partly bool) (*Reporting[P], error)
 	return r, err
 }
 
-// Relative are the cells of a run's throughput relative to a base's, round by round:
-// the median and its interval.
-func Relative(runs map[string]*Measured, base, run string) []lab.Value {
-	return lab.Ratio(stats.RatioOf(runs[base].Rounds, runs[run].Rounds), run == base)
-}
-
-// Growth names two columns for Relative to the smallest K at the same M, paired within
-// rounds as the other columns are.
-func Growth(k int, of string) []string {
-	name := fmt.Sprintf("measured / K = %d%s", k, of)
-	return []string{name, "95%, " + name}
-}
-
-// Measured are these cells, and the median over what the paper has.
-func (r *Reporting[P]) Measured(base, run string, paper lab.Verbatim) []lab.Value {
-	cells := Relative(r.Runs, base, run)
-	return append(cells, paper.Under(cells[0].Numbers[0]))
-}
-
-// Referred is the reference's median, if it has both runs; no cell if none is shown.
-func (r *Reporting[P]) Referred(base, run string) []lab.Value {
-	switch {
-	case r.Refs == nil:
+// Over is a run's throughput relative to a base's, by round; none if a run is missing.
+func Over(runs map[string]*Measured, base, run string) (all []float64) {
+	if runs[base] == nil || runs[run] == nil {
 		return nil
-	case r.Refs[base] == nil || r.Refs[run] == nil:
-		return []lab.Value{lab.Absent}
 	}
-	return []lab.Value{lab.Fixed(Relative(r.Refs, base, run)[0].Numbers[0], 2)}
+	return Quotients(runs[base].Rounds, runs[run].Rounds)
 }
 
-// ReferredTo is a column of what the reference's runs have, if it is shown: what it is of, after the
-// reference's name.
-func ReferredTo[P, T any](r *Reporting[P], what string, of func(refs map[string]*Measured, row T) any) Column[T] {
-	if r.Refs == nil {
-		return Column[T]{}
+// Quotients are those of figures of the same rounds.
+func Quotients(over, under []float64) (all []float64) {
+	for round, x := range over[:min(len(over), len(under))] {
+		all = append(all, x/under[round])
 	}
-	return Number(r.Beside+what, func(row T) any { return of(r.Refs, row) })
-}
-
-// ReferenceColumns adds columns for what Referred has: of is what each is of, after the
-// reference's name.
-func (r *Reporting[P]) ReferenceColumns(of ...string) {
-	if r.Refs == nil {
-		return
-	}
-	for _, what := range of {
-		r.Table.Numbers(r.Beside + what)
-	}
+	return all
 }
 
 // notes say what a reader of times should know: how busy the machine was, whether there are too few

@@ -10,14 +10,16 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 )
 
 // Spec is what the specs of experiments that time training steps have in common.
 type Spec[P timing] struct {
-	lab.Head  `yaml:",inline"`
-	Optimizer string   `yaml:"optimizer" want:"optimizer"`
-	LR        float64  `yaml:"lr" want:">0.."`
-	Caption   []string `yaml:"caption" want:"shown,optional"` // see captions
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Optimizer  string   `yaml:"optimizer" want:"optimizer"`
+	LR         float64  `yaml:"lr" want:">0.."`
+	Caption    []string `yaml:"caption" want:"shown,optional"` // of the first table; see captions
 
 	Profiles map[string]P `yaml:"profiles"`
 }
@@ -59,8 +61,9 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
 	// optimiser of their own.
 	Runs func(P) []Run
-	// Show adds to a report what only this experiment shows.
-	Show func(*Reporting[P]) error
+	// Show returns the rows of tables, whose columns are words of the spec, and adds to a report what only
+	// this experiment shows.
+	Show func(*Reporting[P]) (shown.Rows, error)
 	// Beside are the jobs of what is shown beside the times; nil: nothing.
 	Beside func() []lab.Job
 	// Also plans what those jobs and Show run; nil: nothing.
@@ -100,7 +103,8 @@ func (t *Timed[S, P]) Resolve() *lab.Problem {
 	if p := t.CheckRuns(); p != nil {
 		return p
 	}
-	return checkCaptions(t.Spec.timed().Caption, &t.Spec, t.Spec.timed().Profiles)
+	spec := t.Spec.timed()
+	return checkWords(&spec.Spec, spec.Caption, &t.Spec, spec.Profiles)
 }
 
 // CheckRuns refuses mini-batches that do not make micro-batches of one size. Batch is
