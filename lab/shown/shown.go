@@ -78,7 +78,7 @@ type ColumnSpec struct {
 
 // NoteSpec is a note on each row for which something is true; the same text once.
 type NoteSpec struct {
-	When string `yaml:"when"`
+	When string `yaml:"when" want:"optional"` // none: always
 	Text string `yaml:"text"`
 }
 

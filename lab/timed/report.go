@@ -6,7 +6,6 @@ import (
 
 	"gpipebench/internal/machine"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 )
 
@@ -16,63 +15,41 @@ func EmulatedCaption(rounds int, what string) string {
 	return fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every %s in it, ratios within a round; in brackets the 95%% interval of order statistics.", rounds, what)
 }
 
-// Reporting is a report in the making: what Timed.Show computes it from, and what
-// it adds to.
-type Reporting[P any] struct {
-	Log     *records.Log
-	Profile P
-	Rounds  *Rounds              // with the runs that were measured
-	Runs    map[string]*Measured // by name
-	Refs    map[string]*Measured // the reference's; nil: none is shown
-	Beside  string               // names the reference's columns
-
-	Table  *lab.Table   // the main one; it has its ID, title and caption
-	Parts  *lab.Table   // a PartsTable, or none, after those of the spec
-	Tables []*lab.Table // after these
-	Panels []plot.Axes  // of the figure, after those of the spec
-	Files  []lab.File   // after the figure
+// Reporting is a report in the making: the times, and what Show adds.
+type Reporting[P timing] struct {
+	Making[P]
+	Rounds *Rounds              // with the runs that were measured
+	Runs   map[string]*Measured // by name
+	Refs   map[string]*Measured // the reference's; nil: none is shown
+	Parts  *lab.Table           // a PartsTable, or none, after those of the spec
+	Tables []*lab.Table         // after these
 }
 
-// Report makes the tables that Show fills, their notes and the figure.
+// Report makes the tables of the rows that Show returns, their notes and the figure.
 func (t *Timed[S, P]) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := t.read(log, false)
 	if err != nil {
 		return nil, err
 	}
-	r.Table = &lab.Table{ID: t.ID(), Title: t.Title()}
-	if r.Table.Caption, err = captions(t.Spec.timed().Caption, &t.Spec, r.Profile, r.Rounds.Count); err != nil {
-		return nil, err
-	}
-	if reference != nil {
-		if of, err := t.read(reference, t.Partly); err != nil {
-			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
-		} else {
-			r.Refs, r.Beside = of.Runs, lab.ReferenceName(log, reference)
+	r.refer(reference, func() error {
+		of, err := t.read(reference, t.Partly)
+		if err == nil {
+			r.Refs = of.Runs
 		}
-	}
+		return err
+	})
 	rows, err := t.Show(r)
 	if err != nil {
 		return nil, err
 	}
-	report := &lab.Report{}
-	spec := t.Spec.timed()
-	if report.Tables, r.Panels, err = shownWith(&spec.Spec, r.Table, data(&t.Spec, r.Profile), r.Beside, rows, r.Panels); err != nil {
-		return nil, err
-	}
-	r.Table.Notes = append(r.Table.Notes, r.notes()...)
-	if r.Refs != nil {
-		r.Table.Notes = append(r.Table.Notes, lab.ReferenceNote(reference))
-	}
 	if r.Parts != nil {
 		r.Parts.Notes = lab.FewRoundsNote(r.Rounds.Count)
-		report.Tables = append(report.Tables, r.Parts)
+		r.Tables = slices.Insert(r.Tables, 0, r.Parts)
 	}
-	report.Tables = append(report.Tables, r.Tables...)
-	if report.Files, err = plot.Figure(t, lab.N(r.Rounds.Count, "round"), report.Tables, r.Panels); err != nil {
-		return nil, err
+	if r.Refs == nil {
+		reference = nil
 	}
-	report.Files = append(report.Files, r.Files...)
-	return report, nil
+	return t.report(&r.Making, rows, r.notes(), reference, r.Tables...)
 }
 
 // read reads a log's samples; partly: of the runs that it has.
@@ -84,7 +61,11 @@ func (t *Timed[S, P]) read(log *records.Log, partly bool) (*Reporting[P], error)
 	if partly {
 		all.Runs = slices.DeleteFunc(all.Runs, func(run Run) bool { return !log.Has(run.Sample(0, 0)) })
 	}
-	r := &Reporting[P]{Log: log, Profile: p, Rounds: all}
+	m, err := t.make(log)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reporting[P]{Making: m, Rounds: all}
 	if t.Reduce != nil {
 		r.Runs, err = t.Reduce(all, log, p)
 	} else {
