@@ -32,15 +32,6 @@ type LanguageScore struct {
 	Unended  int      `json:"unended,omitempty"` // translations without an end within the longest length
 }
 
-// blind returns a batch of pairs without its sources, if the training is blind.
-func (t *Training) blind(b nn.Batch) nn.Batch {
-	if t.EmptySource {
-		b.Inputs = slices.Clone(b.Inputs)
-		b.Inputs[1].I32 = make([]int32, len(b.Inputs[1].I32)) // their lengths
-	}
-	return b
-}
-
 // evaluatePairs is evaluate by language.
 func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, of part) (*Evaluation, error) {
 	var sum tally

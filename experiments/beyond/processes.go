@@ -16,7 +16,6 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
-	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
 
@@ -379,7 +378,7 @@ func (x *processes) addDivisions(table *lab.Table, t *dividedTraining, all []*di
 				kinds[l].Add(float64(of.Bytes) / 1024)
 			}
 		}
-		table.Add(append(cells, timed.Whole(sent), timed.Whole(planned), exact)...)
+		table.Add(append(cells, sent, planned, exact)...)
 		if w.Processes == 1 {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -110,29 +111,20 @@ type travel struct {
 	seconds []float64 // by round
 }
 
-func (x *throughputSpec) show(c *throughputRuns) error {
+func (x *throughputSpec) show(c *throughputRuns) (shown.Rows, error) {
 	steps := func(c *throughputRuns, r workOver) []float64 { return c.Each(r, (*timed.BenchTravels).Median) }
-	ratio := func(c *throughputRuns, r workOver) (one, of []float64) {
-		return steps(c, workOver{r.deviceWork, ""}), steps(c, r)
+	var rows []shown.Values
+	for _, r := range x.runs() {
+		one := workOver{r.deviceWork, ""}
+		row := shown.Values{
+			"work": r.Name, "network": networkName(r.network), "several": r.network != "" && c.Lacks[r] == "",
+			"step": steps(c, r), "relative": timed.Quotients(steps(c, one), steps(c, r)), "before": steps(c.Before, r), "before_one": steps(c.Before, one),
+		}
+		if why := c.Lacks[r]; why != "" {
+			row["relative"], row["before"] = lab.Value{Text: why}, []float64(nil)
+		}
+		rows = append(rows, row)
 	}
-	timed.Fill(c.Table, x.runs(),
-		timed.Text("work", func(r workOver) any { return r.Name }),
-		timed.Text("network", func(r workOver) any { return networkName(r.network) }),
-		timed.Times("measured step", func(r workOver) []float64 { return steps(c, r) }),
-		timed.Column[workOver]{Heads: []string{"measured / one process", "95%, / one process"}, Cells: func(r workOver) any {
-			if why := c.Lacks[r]; why != "" {
-				return []lab.Value{{Text: why}, lab.Absent}
-			}
-			one, of := ratio(c, r)
-			return lab.Ratio(stats.RatioOf(one, of), r.network == "")
-		}},
-		c.Referred(c.Beside+" / one process", func(b *throughputRuns, r workOver) any {
-			if c.Lacks[r]+b.Lacks[r] != "" {
-				return lab.Absent
-			}
-			return lab.Fixed(stats.RatioOf(ratio(b, r)).Median, 2)
-		}),
-	)
 	var travels []travel
 	for _, r := range x.runs() {
 		if len(c.Of[r]) == 0 {
@@ -151,29 +143,21 @@ func (x *throughputSpec) show(c *throughputRuns) error {
 	if len(inexact) > 0 {
 		c.Verdict = fmt.Errorf("processes sent other bytes than planned: %s", strings.Join(inexact, ", "))
 	}
-	x.draw(c, travels)
-	return nil
+	c.Panels = x.travelPanels(c, travels)
+	return shown.Rows{"": rows}, nil
 }
 
-// draw draws throughputs, and what travels over each network.
-func (x *throughputSpec) draw(c *throughputRuns, travels []travel) {
-	share := &plot.BarPanel{Title: "throughput", Y: "of one process with the same devices"}
+// travelPanels draw what travels over each network.
+func (x *throughputSpec) travelPanels(c *throughputRuns, travels []travel) (panels []plot.Axes) {
+	var names []string
 	for _, w := range x.Works {
-		share.Names = append(share.Names, w.Name)
+		names = append(names, w.Name)
 	}
-	var panels []plot.Axes
 	for _, n := range x.Networks {
 		if c.Lacks[workOver{x.Works[0], n}] != "" {
 			continue
 		}
-		series := plot.BarSeries{Name: networkName(n)}
-		for i, r := range x.runs() {
-			if r.network == n {
-				series.AddValue(c.Table.Rows[i][c.Table.Column("measured / one process")])
-			}
-		}
-		share.Series = append(share.Series, series)
-		panel := &plot.BarPanel{Title: "what travels, " + networkName(n), Y: "ms in a step, over receivers", Stacked: true, Names: share.Names}
+		panel := &plot.BarPanel{Title: "what travels, " + networkName(n), Y: "ms in a step, over receivers", Stacked: true, Names: names}
 		var kinds []string // in the order in which the works come to them
 		for _, t := range travels {
 			if t.network == n && !slices.Contains(kinds, t.What) {
@@ -193,5 +177,5 @@ func (x *throughputSpec) draw(c *throughputRuns, travels []travel) {
 		}
 		panels = append(panels, panel)
 	}
-	c.Panels = append([]plot.Axes{share}, plot.OneScale(panels)...)
+	return plot.OneScale(panels)
 }

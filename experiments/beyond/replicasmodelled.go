@@ -10,18 +10,19 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type podsSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Sides       []int        `yaml:"sides" want:"1..256,first=1,ascending"` // of the tori of replicas
-	Ways        []way        `yaml:"ways"`
-	Schedule    string       `yaml:"schedule" want:"schedule"`
-	Checkpoint  string       `yaml:"checkpoint" want:"checkpoint"`
-	Networks    []podNetwork `yaml:"networks"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Sides      []int        `yaml:"sides" want:"1..256,first=1,ascending"` // of the tori of replicas
+	Ways       []way        `yaml:"ways"`
+	Schedule   string       `yaml:"schedule" want:"schedule"`
+	Checkpoint string       `yaml:"checkpoint" want:"checkpoint"`
+	Networks   []podNetwork `yaml:"networks"`
 
 	Profiles map[string]podsProfile `yaml:"profiles"`
 }
@@ -118,7 +119,7 @@ var replicasModelled = cells.Kind[podsSpec, podStep]{
 			one := podCell{c.of, c.kind, 1, c.micro * share}
 			for _, w := range s.Ways {
 				rows = append(rows, cells.Row[podStep]{
-					Has: cells.Values{
+					Has: shown.Values{
 						"network": c.of.Name, "scaling": c.kind, "R": c.replicas(), "accelerators": c.replicas() * c.of.K, "batch": c.batch(), "M": c.micro, "share": share, "way": w.Name,
 					},
 					Reads: []cells.Cell[podStep]{s.cell("one", one, s.Ways[0]), s.cell("", c, w)},

@@ -7,9 +7,8 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -100,47 +99,22 @@ func (s *scalingSpec) runs(p scalingProfile) (runs []timed.Run) {
 	return runs
 }
 
-func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) error {
-	p := r.Profile
-	seconds := func(c scalingCell) []float64 { return r.Runs[c.name()].Rounds }
-	batch := func(c scalingCell) int {
-		_, n := s.setup(c, p)
-		return n
-	}
-	timed.Fill(r.Table, s.cells(),
-		timed.Text("scaling", func(c scalingCell) any { return c.kind }),
-		timed.Text("update", func(c scalingCell) any { return lab.DividedOrWhole(c.divided) }),
-		timed.Number("R", func(c scalingCell) any { return c.r }),
-		timed.Number("mini-batch", func(c scalingCell) any { return batch(c) }),
-		timed.Times("measured step", seconds),
-		timed.Number("examples/s", func(c scalingCell) any { return lab.Fixed(float64(batch(c))/stats.Median(seconds(c)), 1) }),
-		timed.Column[scalingCell]{Heads: []string{"measured efficiency", "95%, efficiency"}, Cells: func(c scalingCell) any { return scalingEfficiency(r.Runs, c) }},
-		timed.Percents("measured all-reduce", 1, func(c scalingCell) []float64 {
-			return r.Runs[c.name()].Shares(func(p clock.Parts) float64 { return p.Reduction })
-		}),
-		timed.Ratios("measured divided / whole", func(c scalingCell) (whole, divided []float64) {
-			if !c.divided {
-				return nil, nil
-			}
-			return seconds(scalingCell{c.kind, c.r, false}), seconds(c)
-		}),
-		timed.ReferredTo(r, " efficiency", func(refs map[string]*timed.Measured, c scalingCell) any { return scalingEfficiency(refs, c)[0] }))
-	for _, of := range [][2]string{{"measured efficiency", "efficiency"}, {"measured all-reduce", "all-reduce, % of the step"}} {
-		r.Panels = append(r.Panels, plot.OneScale(plot.TableGroups{
-			Panel: "scaling", Group: "R", By: "update", Column: of[0], PanelTitle: "%s scaling", Title: "R = %s", Name: "measured, %s update", Y: of[1],
-		}.Panels(r.Table))...)
+func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) (shown.Rows, error) {
+	var rows []shown.Values
+	for _, c := range s.cells() {
+		_, batch := s.setup(c, r.Profile)
+		per := 1 // of the same mini-batch, not of R times as many examples
+		if c.kind == strongScaling {
+			per = c.r
+		}
+		rows = append(rows, shown.Values{
+			"kind": c.kind, "update": lab.DividedOrWhole(c.divided), "divided": c.divided, "R": c.r, "batch": batch, "per": per,
+			"step": r.Runs[c.name()].Rounds, "speedup": timed.Over(r.Runs, c.base(), c.name()), "before": timed.Over(r.Refs, c.base(), c.name()),
+			"whole": r.Runs[scalingCell{c.kind, c.r, false}.name()].Rounds, "reduction": r.Runs[c.name()].Shares(func(p clock.Parts) float64 { return p.Reduction }),
+		})
 	}
 	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.PictureM)
 	var err error
 	r.Files, err = r.Runs[scalingPicture].Drawn(s.Experiment+"-R2-K2", caption, caption)
-	return err
-}
-
-// scalingEfficiency is a cell's, with its interval.
-func scalingEfficiency(runs map[string]*timed.Measured, c scalingCell) []lab.Value {
-	e := stats.RatioOf(runs[c.base()].Rounds, runs[c.name()].Rounds)
-	if c.kind == strongScaling { // of the same mini-batch, not of R times as many examples
-		e.Median, e.Lo, e.Hi = e.Median/float64(c.r), e.Lo/float64(c.r), e.Hi/float64(c.r)
-	}
-	return lab.Ratio(e, c.name() == c.base())
+	return shown.Rows{"": rows}, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -32,8 +33,6 @@ type emulatedProfile struct {
 // bubblesEmulated times schedules on emulated devices of equal memory, and compares modelled
 // devices with them.
 type bubblesEmulated = timed.Compared[emulatedSpec, emulatedProfile, emulatedWay, timed.ModelledStep]
-
-type emulatedRuns = timed.Comparison[emulatedProfile, emulatedWay, timed.ModelledStep]
 
 // emulatedWay is a schedule in a checkpoint mode.
 type emulatedWay struct{ schedule, checkpoint string }
@@ -83,17 +82,8 @@ func (e *emulatedSpec) pipeline(p emulatedProfile, w emulatedWay, k int) timed.P
 	}
 }
 
-// fullest is the memory of a way's fullest device.
-func fullest(c *emulatedRuns, w emulatedWay) int64 { return slices.Max(c.Of[w][0].Peak) }
-
-func (e *emulatedSpec) show(c *emulatedRuns) error {
-	timed.ShowModelled(c, timed.ModelledTable[emulatedWay]{
-		Runs: e.ways(), Within: e.Within, Panel: "checkpoint", Title: "recomputation: %s", Group: "schedule",
-		First: []timed.Column[emulatedWay]{
-			timed.Text("schedule", func(w emulatedWay) any { return w.schedule }),
-			timed.Text("checkpoint", func(w emulatedWay) any { return w.checkpoint }),
-		},
-		Added: []timed.Column[emulatedWay]{timed.Number("fullest device", func(w emulatedWay) any { return lab.Bytes(fullest(c, w)) })},
-	})
-	return nil
+func (e *emulatedSpec) show(c *timed.Comparison[emulatedProfile, emulatedWay, timed.ModelledStep]) (shown.Rows, error) {
+	return timed.ModelledRows(c, e.ways(), e.Within, func(w emulatedWay) shown.Values {
+		return shown.Values{"schedule": w.schedule, "checkpoint": w.checkpoint, "panel": "recomputation: " + w.checkpoint, "fullest": slices.Max(c.Of[w][0].Peak)}
+	}), nil
 }

@@ -10,12 +10,13 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
 type gpipeTablesSpec struct {
 	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	Schedules   []string `yaml:"schedules" want:"schedule,first=gpipe"`      // the tables show the first
 	Checkpoints []string `yaml:"checkpoints" want:"checkpoint,first=always"` // the same
 
@@ -73,7 +74,7 @@ func gpipeTables(decides func(profile string) string, tables ...gpipeTable) cell
 // row is a cell of a table with all schedules.
 func (s *gpipeTablesSpec) row(t gpipeTable, n *cells.Network, at lab.Cell) cells.Row[filledModes] {
 	row := cells.Row[filledModes]{
-		Has: cells.Values{
+		Has: shown.Values{
 			"table": t.name, "network": n.Name, "K": at.K, "M": at.M, "paper": n.Paper.Of(at).Value.Number(),
 			"group": fmt.Sprintf("K = %d", at.K), "largest": at.M == t.M[len(t.M)-1],
 		},
@@ -81,7 +82,7 @@ func (s *gpipeTablesSpec) row(t gpipeTable, n *cells.Network, at lab.Cell) cells
 		Also:  s.fastest,
 	}
 	for _, name := range s.Schedules {
-		as := "of_" + cells.Word(name)
+		as := "of_" + shown.Word(name)
 		row.Has[as+"_rate"], row.Has[as+"_fits"] = math.NaN(), true
 		if _, err := schedule.Place(name, at.K, 0, at.M); err == nil { // DualPipeV wants two micro-batches a device
 			row.Reads = append(row.Reads, s.cell(as, tableCell{t, n, at, name}))
@@ -91,10 +92,10 @@ func (s *gpipeTablesSpec) row(t gpipeTable, n *cells.Network, at lab.Cell) cells
 }
 
 // fastest adds which of the schedules that fit has most throughput, and how much.
-func (s *gpipeTablesSpec) fastest(v cells.Values) {
+func (s *gpipeTablesSpec) fastest(v shown.Values) {
 	v["fastest"], v["most"] = lab.Absent.Text, 0.
 	for _, name := range s.Schedules {
-		as := "of_" + cells.Word(name)
+		as := "of_" + shown.Word(name)
 		if rate := v[as+"_rate"].(float64); v[as+"_fits"].(bool) && rate > v["most"].(float64) {
 			v["fastest"], v["most"] = name, rate
 		}
@@ -130,9 +131,9 @@ type filledModes map[string]filledStep
 func (s *gpipeTablesSpec) cell(as string, c tableCell) cells.Cell[filledModes] {
 	return cells.Cell[filledModes]{
 		As: as, Sample: c.String(), Make: func(ctx context.Context) (filledModes, error) { return s.simulate(ctx, c) },
-		Values: func(made filledModes) cells.Values {
+		Values: func(made filledModes) shown.Values {
 			best, first := made[s.best(made, c)], made[s.Checkpoints[0]]
-			return cells.Values{"rate": best.throughput(c), "fits": best.Fits, "first": first.throughput(c), "first_fits": first.Fits}
+			return shown.Values{"rate": best.throughput(c), "fits": best.Fits, "first": first.throughput(c), "first_fits": first.Fits}
 		},
 	}
 }

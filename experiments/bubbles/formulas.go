@@ -10,16 +10,17 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 )
 
 type formulasSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Times       []times    `yaml:"times"`
-	Weights     float64    `yaml:"weights" want:"0..1"` // M_W / M_B
-	Chunks      int        `yaml:"chunks" want:"1..16"` // of interleaved schedules
-	Cells       []pipeline `yaml:"cells"`
-	Formulas    []formula  `yaml:"formulas" want:"shown"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Times      []times    `yaml:"times"`
+	Weights    float64    `yaml:"weights" want:"0..1"` // M_W / M_B
+	Chunks     int        `yaml:"chunks" want:"1..16"` // of interleaved schedules
+	Cells      []pipeline `yaml:"cells"`
+	Formulas   []formula  `yaml:"formulas" want:"shown"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -46,7 +47,7 @@ type formula struct {
 }
 
 // known evaluates what the formula says of a cell; NaN: nothing.
-func (f formula) known(c pipeline, of cells.Values) (bubble, memory float64, err error) {
+func (f formula) known(c pipeline, of shown.Values) (bubble, memory float64, err error) {
 	number := func(text string, says bool) float64 {
 		if !says || text == "" || err != nil {
 			return math.NaN()
@@ -78,7 +79,7 @@ var bubblesFormulas = cells.Kind[formulasSpec, outcome]{
 			}
 		}
 		for i, f := range s.Formulas {
-			if _, _, err := f.known(pipeline{2, 4}, cells.Values{"p": 2, "m": 4, "v": 1, "f": 1, "b": 1, "w": 1, "work": 3.}); err != nil {
+			if _, _, err := f.known(pipeline{2, 4}, shown.Values{"p": 2, "m": 4, "v": 1, "f": 1, "b": 1, "w": 1, "work": 3.}); err != nil {
 				return lab.At(err, "formulas", strconv.Itoa(i))
 			}
 		}
@@ -97,7 +98,7 @@ var bubblesFormulas = cells.Kind[formulasSpec, outcome]{
 				}
 				v := place.Stages() / place.Devices
 				for _, t := range s.Times {
-					of := cells.Values{"schedule": f.Schedule, "p": c.P, "m": c.M, "v": v, "f": t.F, "b": t.B, "w": t.W, "times": t.Name, "work": t.F + t.B + t.W}
+					of := shown.Values{"schedule": f.Schedule, "p": c.P, "m": c.M, "v": v, "f": t.F, "b": t.B, "w": t.W, "times": t.Name, "work": t.F + t.B + t.W}
 					bubble, memory, err := f.known(c, of)
 					if err != nil {
 						return nil, err
@@ -106,12 +107,12 @@ var bubblesFormulas = cells.Kind[formulasSpec, outcome]{
 					rows = append(rows, cells.Row[outcome]{Has: of, Reads: []cells.Cell[outcome]{{
 						Sample: fmt.Sprintf("%s/p=%d/m=%d/%s", f.Schedule, c.P, c.M, t.Name),
 						Make:   func(context.Context) (outcome, error) { return s.run(f.Schedule, c, v, t) },
-						Values: func(o outcome) cells.Values {
+						Values: func(o outcome) shown.Values {
 							ran := o.Span - float64(c.M)*(t.F+t.B+t.W)
 							if math.Abs(ran) < 1e-9 {
 								ran = 0
 							}
-							return cells.Values{"ran": ran, "peak": o.Peak}
+							return shown.Values{"ran": ran, "peak": o.Peak}
 						},
 					}}})
 				}

@@ -10,14 +10,15 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 )
 
 type table5Spec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Sequence    int             `yaml:"sequence" want:"1..1048576"` // tokens
-	Rows        []table5Row     `yaml:"rows"`
-	Paper       []table5Printed `yaml:"paper" want:"optional"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Sequence   int             `yaml:"sequence" want:"1..1048576"` // tokens
+	Rows       []table5Row     `yaml:"rows"`
+	Paper      []table5Printed `yaml:"paper" want:"optional"`
 
 	Profiles map[string]struct {
 		Expected lab.Span `yaml:"expected" want:"shown"`
@@ -114,7 +115,7 @@ var bubblesTable5 = cells.Kind[table5Spec, table5Sample]{
 				}
 			}
 			rows = append(rows, cells.Row[table5Sample]{
-				Has: cells.Values{
+				Has: shown.Values{
 					"model": r.Model, "p": r.P, "m": r.M, "row": fmt.Sprintf("%s, %d", r.Model, r.M), "f": r.F, "b": r.B, "w": r.W, "comm": r.Comm, "work": r.work(),
 					"closed":     r.work() + schedule.InterleavedBubble(r.P, r.chunks(), r.durations(), r.Comm),
 					"paper_1f1b": p.OneFOneB.Printed(""), "paper_interleaved": p.Interleaved.Printed(""), "paper_h1": p.H1.Printed(""), "paper_h2": p.H2.Printed(""),

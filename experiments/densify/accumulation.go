@@ -11,11 +11,12 @@ import (
 	"gpipebench/gpipe/clock"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 )
 
 type accumulationSpec struct {
 	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	Table       tiedTable `yaml:"table"`
 	Accelerator string    `yaml:"accelerator" want:"accelerator"`
 	Ranks       []int     `yaml:"ranks" want:"1..65536,first=1,ascending"`
@@ -50,11 +51,11 @@ type accumulated struct {
 }
 
 // values print amounts in decimal units, as the paper has them.
-func (a accumulated) values() cells.Values {
+func (a accumulated) values() shown.Values {
 	in := func(n int64, unit float64, letters string) lab.Value {
 		return lab.Whole(n, fmt.Sprintf("%.2f %s", float64(n)/unit, letters))
 	}
-	return cells.Values{
+	return shown.Values{
 		"gathered": in(a.Gathered, 1e9, "GB"), "reduced": in(a.Reduced, 1e6, "MB"), "indices": in(a.Indices, 1e6, "MB"),
 		"ratio": float64(a.Gathered) / float64(a.Reduced), "gather": a.Gather, "reduce": a.Reduce,
 	}
@@ -88,7 +89,7 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 		link, p := clock.Link{Bandwidth: on.Link.Bandwidth}, s.Paper // a bound has no latency
 		for _, n := range s.Ranks {
 			rows = append(rows, cells.Row[accumulated]{
-				Has: cells.Values{
+				Has: shown.Values{
 					"ranks": n, "several": n > 1, "printed": n == p.Ranks, "table": s.Table.Rows(), "rate": fmt.Sprintf("%.1f", on.Link.Bandwidth/1e9), "on": on.Name,
 					"paper_gathered": p.Gathered.Number(), "paper_reduced": p.Reduced.Number(), "paper_gather": p.Gather.Number() / 1e3, "paper_reduce": p.Reduce.Number() / 1e3,
 				},
@@ -113,7 +114,7 @@ var accumulation = cells.Kind[accumulationSpec, accumulated]{
 					above = lab.Whole(int64(n), strconv.Itoa(n))
 				}
 			}
-			rows = append(rows, cells.Row[accumulated]{Of: "limits", Has: cells.Values{"limit": l.Name, "of": of, "most": most, "above": above, "first": l.Name == s.First}})
+			rows = append(rows, cells.Row[accumulated]{Of: "limits", Has: shown.Values{"limit": l.Name, "of": of, "most": most, "above": above, "first": l.Name == s.First}})
 		}
 		return rows, nil
 	},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,8 +15,8 @@ import (
 	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/exchange"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 )
 
@@ -265,142 +266,67 @@ func (m *rateModel) seconds(t tiedTable, ranks int, way gpipe.TableGradients) (s
 	return s
 }
 
-func (x *accumulationMeasured) show(c *accumulationRuns) error {
-	m := x.modelOf(c)
-	x.times(c, m)
-	c.Tables = []*lab.Table{x.bytes(c)}
-	c.Panels = []plot.Axes{plot.TableLines{
-		Title: "accumulation of the table", X: "ranks", Y: "seconds", Over: "ranks", Logarithmic: true,
-		Lines: []plot.TableLine{
-			{Name: "measured, gather", Column: "gather"}, {Name: "measured, reduce", Column: "reduce"},
-			{Name: "modelled, gather", Column: "gather, modelled", Dashed: true}, {Name: "modelled, reduce", Column: "reduce, modelled", Dashed: true},
-		},
-	}.Panel(c.Table)}
-	return nil
+func (x *accumulationMeasured) show(c *accumulationRuns) (shown.Rows, error) {
+	m, paper := x.modelOf(c), x.Spec.Paper
+	var rows []shown.Values
+	for _, n := range slices.Concat(x.Spec.Processes, x.Spec.Modelled) {
+		row := shown.Values{"ranks": n, "paper": math.NaN()}
+		if n == paper.Ranks {
+			row["paper"] = paper.Gather.Number() / paper.Reduce.Number()
+		}
+		for _, way := range tableWays {
+			run := tableRun{c.Profile.Table, n, way}
+			name := way.String()
+			row[name], row["before_"+name] = c.Each(run, (*accumulationRecord).seconds), c.Before.Each(run, (*accumulationRecord).seconds)
+			row["modelled_"+name] = m.seconds(run.table, n, way)
+		}
+		rows = append(rows, row)
+	}
+	return shown.Rows{"": rows, "bytes": x.bytes(c)}, nil
 }
 
-// times fills the main table.
-func (x *accumulationMeasured) times(c *accumulationRuns, m *rateModel) {
+// bytes are rows of what each way took, of all processes and rounds, beside the formulas. The verdict says
+// where bytes, bits or the resident memory are other than they must be.
+func (x *accumulationMeasured) bytes(c *accumulationRuns) (rows []shown.Values) {
 	p := c.Profile
-	seconds := func(c *accumulationRuns, n int, way gpipe.TableGradients) []float64 {
-		return c.Each(tableRun{p.Table, n, way}, (*accumulationRecord).seconds)
-	}
-	ratio := func(c *accumulationRuns, n int) (gather, reduce []float64) {
-		return seconds(c, n, gpipe.GatherTied), seconds(c, n, gpipe.ReduceTied)
-	}
-	// several is a column with values for two ranks or more.
-	several := func(head string, of func(n int) any) timed.Column[int] {
-		return timed.Number(head, func(n int) any {
-			if n == 1 {
-				return lab.Absent
-			}
-			return of(n)
-		})
-	}
-	columns := []timed.Column[int]{timed.Number("ranks", func(n int) any { return n })}
-	for _, way := range tableWays {
-		modelled := func(n int) float64 { return m.seconds(p.Table, n, way) }
-		columns = append(columns,
-			timed.Times(way.String(), func(n int) []float64 { return seconds(c, n, way) }),
-			several(way.String()+", modelled", func(n int) any { return lab.Seconds(modelled(n)) }),
-			several(way.String()+", measured / modelled", func(n int) any {
-				if s := seconds(c, n, way); len(s) > 0 {
-					return lab.Fixed(stats.Median(s)/modelled(n), 2)
-				}
-				return lab.Absent
-			}))
-	}
-	columns = append(columns,
-		timed.Ratios("gather / reduce", func(n int) (gather, reduce []float64) { return ratio(c, n) }),
-		several("gather / reduce, modelled", func(n int) any {
-			return lab.Fixed(m.seconds(p.Table, n, gpipe.GatherTied)/m.seconds(p.Table, n, gpipe.ReduceTied), 1)
-		}),
-		timed.Number("gather / reduce, paper", func(n int) any {
-			if n != x.Spec.Paper.Ranks {
-				return lab.Absent
-			}
-			return lab.Fixed(x.Spec.Paper.Gather.Number()/x.Spec.Paper.Reduce.Number(), 1)
-		}))
-	if c.Before != nil {
-		columns = append(columns, timed.Number("gather / reduce, "+c.Beside, func(n int) any {
-			if gather, reduce := ratio(c.Before, n); len(gather) > 0 {
-				return lab.Fixed(stats.RatioOf(gather, reduce).Median, 2)
-			}
-			return lab.Absent
-		}))
-	}
-	timed.Fill(c.Table, slices.Concat(x.Spec.Processes, x.Spec.Modelled), columns...)
-}
-
-// tableBytes has the bytes of a run, of all processes and rounds.
-type tableBytes struct {
-	tableRun
-	held, travels     int64 // by formula
-	resident, program int64
-	own               float64 // the most that a process has resident besides the program, over the formula
-	exact, same       bool
-	first             *accumulationRecord
-}
-
-// bytes returns the bytes of all runs of the table that is compared. The verdict says where they, the
-// bits or the resident memory are other than they must be.
-func (x *accumulationMeasured) bytes(c *accumulationRuns) *lab.Table {
-	p := c.Profile
-	t := &lab.Table{ID: x.ID() + "-bytes", Title: "What the processes held and sent, in bytes", Caption: []string{
-		"Held: the accumulated gradient as every rank has it before it is added up, with the indices of a gather. Travelled: what all ranks received. Beside both are the formulas. Resident: the most memory of a process, and what of it was there before the gradients: the program and its connections. To the byte and same bits: in every process and every round; all of one number of ranks have one sum.",
-	}}
-	var rows []tableBytes
 	var wrong []string
 	for _, way := range tableWays {
 		for _, n := range x.Spec.Processes {
-			b := tableBytes{tableRun: tableRun{p.Table, n, way}, exact: true, same: true}
-			all := c.Of[b.tableRun]
-			b.first = all[0]
-			b.held, b.travels = b.formula()
+			run := tableRun{p.Table, n, way}
+			all := c.Of[run]
+			held, travels := run.formula()
 			hash := c.Of[tableRun{p.Table, n, gpipe.GatherTied}][0].Ranks[0].SHA256
+			exact, same := true, true
+			var resident, program int64
+			own := 0.0 // the most that a process has resident besides the program, over the formula
 			for _, r := range all {
 				for _, o := range r.Ranks {
-					b.exact = b.exact && o.Held+o.Indices == b.held
-					b.same = b.same && o.SHA256 == hash
-					b.resident, b.program = max(b.resident, o.Resident), max(b.program, o.Program)
-					b.own = max(b.own, float64(o.Resident-o.Program)/float64(b.held))
+					exact = exact && o.Held+o.Indices == held
+					same = same && o.SHA256 == hash
+					resident, program = max(resident, o.Resident), max(program, o.Program)
+					own = max(own, float64(o.Resident-o.Program)/float64(held))
 				}
-				b.exact = b.exact && len(r.Ranks) == n && r.received() == b.travels
+				exact = exact && len(r.Ranks) == n && r.received() == travels
 			}
 			name := fmt.Sprintf("%v, %d processes: ", way, n)
-			if !b.exact {
+			if !exact {
 				wrong = append(wrong, name+"other bytes than by the formula")
 			}
-			if !b.same {
+			if !same {
 				wrong = append(wrong, name+"other bits than gathered")
 			}
-			if way == gpipe.GatherTied && p.Resident > 0 && b.own > p.Resident {
-				wrong = append(wrong, fmt.Sprintf("%s%.2f times the formula's bytes resident, want at most %v", name, b.own, p.Resident))
+			if way == gpipe.GatherTied && p.Resident > 0 && own > p.Resident {
+				wrong = append(wrong, fmt.Sprintf("%s%.2f times the formula's bytes resident, want at most %v", name, own, p.Resident))
 			}
-			rows = append(rows, b)
+			one := all[0].Ranks[0]
+			rows = append(rows, shown.Values{
+				"way": way.String(), "ranks": n, "held": one.Held + one.Indices, "held_formula": held, "travelled": all[0].received(), "travelled_formula": travels,
+				"resident": resident, "program": program, "own": own, "exact": exact, "same": same, "hash": one.SHA256[:16], "most": p.Resident,
+			})
 		}
 	}
 	if len(wrong) > 0 {
 		c.Verdict = errors.New(strings.Join(wrong, ", "))
 	}
-	if p.Resident > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("A process that gathers may have %v times the formula's bytes resident, besides the program.", p.Resident))
-	}
-	one := func(b tableBytes) rankAccumulated { return b.first.Ranks[0] }
-	timed.Fill(t, rows,
-		timed.Text("way", func(b tableBytes) any { return b.way.String() }),
-		timed.Number("ranks", func(b tableBytes) any { return b.processes }),
-		timed.Number("held", func(b tableBytes) any { return timed.Whole(one(b).Held + one(b).Indices) }),
-		timed.Number("held, formula", func(b tableBytes) any { return timed.Whole(b.held) }),
-		timed.Number("travelled", func(b tableBytes) any { return timed.Whole(b.first.received()) }),
-		timed.Number("travelled, formula", func(b tableBytes) any { return timed.Whole(b.travels) }),
-		timed.Number("resident", func(b tableBytes) any { return lab.Bytes(b.resident) }),
-		timed.Number("program", func(b tableBytes) any { return lab.Bytes(b.program) }),
-		timed.Number("resident / formula", func(b tableBytes) any { return lab.Fixed(float64(b.resident)/float64(b.held), 3) }),
-		timed.Number("resident less program / formula", func(b tableBytes) any { return lab.Fixed(b.own, 3) }),
-		timed.Text("to the byte", func(b tableBytes) any { return lab.YesOrNo(b.exact) }),
-		timed.Text("same bits", func(b tableBytes) any { return lab.YesOrNo(b.same) }),
-		timed.Text("SHA-256", func(b tableBytes) any { return one(b).SHA256[:16] }),
-	)
-	return t
+	return rows
 }

@@ -13,19 +13,20 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/nn/graph"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type scalingSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Table       tiedTable   `yaml:"table"`
-	Parameters  int64       `yaml:"parameters" want:"1..1e12"`
-	Model       train.Model `yaml:"model"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	Measured    struct {    // the accumulation of the table by others
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Table      tiedTable   `yaml:"table"`
+	Parameters int64       `yaml:"parameters" want:"1..1e12"`
+	Model      train.Model `yaml:"model"`
+	Optimizer  string      `yaml:"optimizer" want:"optimizer"`
+	Measured   struct {    // the accumulation of the table by others
 		Ranks  int     `yaml:"ranks" want:"2..65536"`
 		Tokens int     `yaml:"tokens" want:"1..1048576"` // of a rank, on either side
 		Gather float64 `yaml:"gather" want:">0..1e6"`    // milliseconds
@@ -145,7 +146,7 @@ var densifyScaling = cells.Kind[scalingSpec, rankStep]{
 					}
 					table, others := s.exchange(of, n, way, on.Hop(), on.Hop())
 					rows = append(rows, cells.Row[rankStep]{
-						Has: cells.Values{
+						Has: shown.Values{
 							"series": of.Name, "way": way, "nodes": n, "ranks": ranks, "tokens": of.tokens(n), "base_nodes": of.Nodes[0],
 							"paper": s.printed(of, way, n), "table": table, "others": others,
 						},
@@ -174,8 +175,8 @@ func (s *scalingSpec) cell(as string, of series, nodes int, way string, link clo
 	}, func(r *simulate.Simulation) rankStep {
 		return rankStep{r.StepSeconds, r.Step.Timeline.Busy(0, timeline.Backward), r.Fits}
 	})
-	c.Values = func(alone rankStep) cells.Values {
-		all := cells.Values{"fits": alone.Fits}
+	c.Values = func(alone rankStep) shown.Values {
+		all := shown.Values{"fits": alone.Fits}
 		slowGather, slowReduce := s.slowLinks(link)
 		for rate, links := range map[string][2]clock.Link{"links_peak": {link, link}, "as_in_Figure_5": {slowGather, slowReduce}} {
 			// The table's gradient is complete only after the backward pass of the embeddings,

@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/lab"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -145,32 +146,29 @@ func typical(steps []*tableStep) *tableStep {
 	return sorted[(len(sorted)-1)/2]
 }
 
-func (s *timelinesSpec) show(c *timelinesRuns) error {
-	table := func(way gpipe.TableGradients) []float64 { return c.Each(way, (*tableStep).accumulated) }
+func (s *timelinesSpec) show(c *timelinesRuns) (shown.Rows, error) {
 	first := c.Of[tableWays[0]][0].SHA256
-	equal := func(way gpipe.TableGradients) bool {
-		return !slices.ContainsFunc(c.Of[way], func(step *tableStep) bool { return step.SHA256 != first })
-	}
-	timed.Fill(c.Table, tableWays,
-		timed.Text("way", func(way gpipe.TableGradients) any { return way.String() }),
-		timed.Text("operation", func(way gpipe.TableGradients) any { return c.Of[way][0].table().Phases[1].Name }),
-		timed.Times("table accumulated", table).Headed("95%, table"),
-		timed.Ratios("gather / reduce", func(way gpipe.TableGradients) (gather, reduce []float64) {
-			if way == gpipe.ReduceTied {
-				return nil, nil
-			}
-			return table(way), table(gpipe.ReduceTied)
-		}),
-		timed.Text("SHA-256 of the weights", func(way gpipe.TableGradients) any { return typical(c.Of[way]).SHA256 }),
-		timed.Text("equal", func(way gpipe.TableGradients) any { return lab.YesOrNo(equal(way)) }))
-	if slices.ContainsFunc(tableWays, func(way gpipe.TableGradients) bool { return !equal(way) }) {
-		c.Verdict = errors.New("gathered and reduced gradients end with different weights")
+	var rows []shown.Values
+	for _, way := range tableWays {
+		steps := c.Of[way]
+		equal := !slices.ContainsFunc(steps, func(step *tableStep) bool { return step.SHA256 != first })
+		if !equal {
+			c.Verdict = errors.New("gathered and reduced gradients end with different weights")
+		}
+		row := shown.Values{
+			"way": way.String(), "operation": steps[0].table().Phases[1].Name, "accumulated": c.Each(way, (*tableStep).accumulated),
+			"reduced": []float64(nil), "hash": typical(steps).SHA256, "equal": equal,
+		}
+		if way == gpipe.GatherTied {
+			row["reduced"] = c.Each(gpipe.ReduceTied, (*tableStep).accumulated)
+		}
+		rows = append(rows, row)
 	}
 	var page strings.Builder
 	err := draw.WritePhases(&page, s.drawing("before: the shared table is gathered", c.Of[gpipe.GatherTied]), s.drawing("after: it is reduced", c.Of[gpipe.ReduceTied]))
 	c.Files = []lab.File{{Name: s.Experiment + ".svg", Text: page.String()}}
 	c.Before = nil // no time of another machine is shown
-	return err
+	return shown.Rows{"": rows}, err
 }
 
 // drawing has the lanes of the tensors whose accumulation takes longest, the table first.

@@ -6,9 +6,8 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -107,26 +106,15 @@ func (x *weakSpec) arguments(p weakProfile, r weakRun) []string {
 	return timed.BenchArguments(t, p.WarmUp, "--device", t.Setup.Device.String(), "--tied-gradients", r.way.String())
 }
 
-func (x *weakSpec) show(c *weakRuns) error {
-	p := c.Profile
+func (x *weakSpec) show(c *weakRuns) (shown.Rows, error) {
 	steps := func(c *weakRuns, r weakRun) []float64 { return c.Each(r, (*timed.BenchSteps).Median) }
-	efficiency := func(c *weakRuns, r weakRun) (one, of []float64) {
-		return steps(c, weakRun{r.kind, r.way, 1}), steps(c, r)
+	var rows []shown.Values
+	for _, r := range x.runs() {
+		one := weakRun{r.kind, r.way, 1}
+		rows = append(rows, shown.Values{
+			"kind": string(r.kind), "table": r.way.String(), "R": r.ranks, "pairs": r.ranks * c.Profile.Pairs,
+			"step": steps(c, r), "one": steps(c, one), "before": steps(c.Before, r), "before_one": steps(c.Before, one),
+		})
 	}
-	timed.Fill(c.Table, x.runs(),
-		timed.Text("ranks are", func(r weakRun) any { return string(r.kind) }),
-		timed.Text("table", func(r weakRun) any { return r.way.String() }),
-		timed.Number("ranks", func(r weakRun) any { return r.ranks }),
-		timed.Number("mini-batch", func(r weakRun) any { return r.ranks * p.Pairs }),
-		timed.Times("measured step", func(r weakRun) []float64 { return steps(c, r) }),
-		timed.Number("pairs/s", func(r weakRun) any { return lab.Fixed(float64(r.ranks*p.Pairs)/stats.Median(steps(c, r)), 1) }),
-		timed.Ratios("efficiency", func(r weakRun) (one, of []float64) { return efficiency(c, r) }),
-		c.Referred(c.Beside+" efficiency", func(b *weakRuns, r weakRun) any {
-			return lab.Fixed(stats.RatioOf(efficiency(b, r)).Median, 2)
-		}),
-	)
-	c.Panels = plot.OneScale(plot.TableGroups{
-		Panel: "ranks are", Group: "ranks", By: "table", Column: "efficiency", PanelTitle: "%s", Title: "R = %s", Name: "measured, %s", Y: "efficiency",
-	}.Panels(c.Table))
-	return nil
+	return shown.Rows{"": rows}, nil
 }

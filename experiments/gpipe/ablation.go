@@ -11,12 +11,13 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
 type ablationSpec struct {
 	lab.Head     `yaml:",inline"`
-	cells.Shown  `yaml:",inline"`
+	shown.Spec   `yaml:",inline"`
 	K            []int            `yaml:"k" want:"1..1024"`
 	M            int              `yaml:"m" want:"1..65536"`
 	Partitioners []string         `yaml:"partitioners" want:"partitioner"`
@@ -78,7 +79,7 @@ var ablation = cells.Kind[ablationSpec, cutSample]{
 			})
 			for _, k := range s.K {
 				rows = append(rows, cells.Row[cutSample]{
-					Has: cells.Values{"network": n.Name, "on": n.Accelerator, "K": k, "group": fmt.Sprintf("K = %d", k)},
+					Has: shown.Values{"network": n.Name, "on": n.Accelerator, "K": k, "group": fmt.Sprintf("K = %d", k)},
 					Reads: []cells.Cell[cutSample]{{
 						Sample: lab.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil),
 						Make: func(ctx context.Context) (made cutSample, err error) {
@@ -130,15 +131,15 @@ func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablated
 }
 
 // values are the throughputs of cuts, and of even stages, relative to the base's.
-func (s *ablationSpec) values(made cutSample) cells.Values {
+func (s *ablationSpec) values(made cutSample) shown.Values {
 	cuts := s.cuts()
 	if made.Cuts == nil { // while a spec is read
 		made.Cuts = make([]cutOutcome, len(cuts))
 	}
 	base := made.Cuts[slices.Index(cuts, s.Base)]
-	all := cells.Values{"by_flops": base.ByFLOPs, "by_time": base.ByTime, "even": base.Step.Early / made.Even}
+	all := shown.Values{"by_flops": base.ByFLOPs, "by_time": base.ByTime, "even": base.Step.Early / made.Even}
 	for i, how := range cuts {
-		all["by_"+cells.Word(how.String())] = base.Step.Early / made.Cuts[i].Step.Early
+		all["by_"+shown.Word(how.String())] = base.Step.Early / made.Cuts[i].Step.Early
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -143,11 +144,12 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 	return all, nil
 }
 
-func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
+// show fills the table: a column for each K has no word.
+func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) (shown.Rows, error) {
 	r.Table.Texts("part")
 	columns, err := b.columns(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range columns {
 		r.Table.Numbers(c.name)
@@ -160,7 +162,7 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) error {
 		r.Table.Add(row...)
 	}
 	r.Panels = breakdownPanels(columns)
-	return b.draw(r)
+	return nil, b.draw(r)
 }
 
 // leastSeen is the smallest part of a step, in percent, that is drawn in a bar of the whole.

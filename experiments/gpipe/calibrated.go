@@ -7,11 +7,13 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 )
 
 // calibratedSpec is the spec of calibrated.
 type calibratedSpec struct {
 	lab.Head    `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	cells.Scale `yaml:",inline"`
 	Elsewhere   []calibratee `yaml:"elsewhere"`
 
@@ -32,7 +34,12 @@ type calibrated struct {
 
 func newCalibrated() (lab.Experiment, error) { return &calibrated{}, nil }
 
-func (c *calibrated) Resolve() *lab.Problem { return c.Spec.Scale.Check() }
+func (c *calibrated) Resolve() *lab.Problem {
+	if p := c.Spec.Scale.Check(); p != nil {
+		return p
+	}
+	return c.Spec.CheckForms(&c.Spec)
+}
 
 func (c *calibrated) Planned(string) []lab.PlannedRun { return c.Spec.Scale.Planned() }
 
@@ -46,20 +53,18 @@ func (c *calibrated) Measure(ctx context.Context, log *records.Log, p progress.P
 }
 
 func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
-	elsewhere := &lab.Table{
-		ID: c.ID(), Title: c.Spec.Title,
-		Caption: []string{"Examples a second of one accelerator, without a pipeline and without recomputation. Calibrated on: one factor on the rates of memory and convolutions is what makes this row come out, so that its error shows nothing. Judged: nothing was fitted to it."},
-	}
-	elsewhere.Texts("network", "on")
-	elsewhere.Numbers("batch", "measured", "modelled", "error")
-	elsewhere.Texts("row is", "source of the measured value")
+	var rows []shown.Values
 	for _, n := range c.Spec.Elsewhere {
 		var s acceleratorStep
 		if err := log.Get(n.cell("", false).Sample, &s); err != nil {
 			return nil, err
 		}
-		elsewhere.Add(n.Name, n.Accelerator, n.Batch, lab.Fixed(n.Measured, 1), lab.Fixed(s.ExamplesPerSecond, 1), lab.Signed(s.ExamplesPerSecond/n.Measured-1),
-			map[bool]string{true: "judged", false: "calibrated on"}[n.Judged], n.Origin)
+		rows = append(rows, shown.Values{"network": n.Name, "on": n.Accelerator, "batch": n.Batch, "measured": n.Measured, "modelled": s.ExamplesPerSecond, "origin": n.Origin,
+			"row": map[bool]string{true: "judged", false: "calibrated on"}[n.Judged]})
+	}
+	r, err := c.Spec.Spec.Report(c, "", shown.Showing{ID: c.ID(), Title: c.Title(), Data: &c.Spec, Rows: shown.Rows{"": rows}})
+	if err != nil {
+		return nil, err
 	}
 	m, err := c.Spec.Read(log)
 	if err != nil {
@@ -68,5 +73,6 @@ func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
 	printed, conventions := m.Tables(c.ID()+"-table2", "Table 2, calibrated",
 		"Source of the paper's values: "+c.Spec.Source+".",
 		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there.")
-	return &lab.Report{Tables: []*lab.Table{elsewhere, printed, conventions}}, nil
+	r.Tables = append(r.Tables, printed, conventions)
+	return r, nil
 }

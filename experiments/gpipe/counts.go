@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/simulate"
@@ -17,10 +18,10 @@ import (
 
 // countsSpec is the spec of counts.
 type countsSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Networks    []countedNetwork `yaml:"networks"`
-	Even        []lab.Cell       `yaml:"even"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Networks   []countedNetwork `yaml:"networks"`
+	Even       []lab.Cell       `yaml:"even"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -78,18 +79,18 @@ var counts = cells.Kind[countsSpec, counted]{
 		})
 	},
 	Rows: func(s *countsSpec, _ string) (rows []cells.Row[counted], err error) {
-		row := func(of string, has cells.Values, c cells.Cell[counted]) {
+		row := func(of string, has shown.Values, c cells.Cell[counted]) {
 			rows = append(rows, cells.Row[counted]{Of: of, Has: has, Reads: []cells.Cell[counted]{c}})
 		}
 		for _, n := range s.Networks {
 			if !slices.Contains(n.Layers, allLayers) {
-				row("", cells.Values{"network": n.Name, "layer": allLayers, "one": false, "saved": 0, "flops": 0}, n.parameters())
+				row("", shown.Values{"network": n.Name, "layer": allLayers, "one": false, "saved": 0, "flops": 0}, n.parameters())
 			}
 			for _, name := range n.Layers {
-				row("", cells.Values{"network": n.Name, "layer": name, "one": true}, n.layer(name))
+				row("", shown.Values{"network": n.Name, "layer": name, "one": true}, n.layer(name))
 			}
 			for _, p := range n.Steps {
-				row("steps", cells.Values{
+				row("steps", shown.Values{
 					"network": n.Name, "accelerator": p.Accelerator, "dtype": p.DType,
 					"K": p.K, "M": p.M, "batch": p.Batch, "checkpoint": p.Checkpoint,
 				}, n.step(p))
@@ -100,7 +101,7 @@ var counts = cells.Kind[countsSpec, counted]{
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, cells.Row[counted]{Of: "even", Has: cells.Values{"K": c.K, "M": c.M, "step": step}})
+			rows = append(rows, cells.Row[counted]{Of: "even", Has: shown.Values{"K": c.K, "M": c.M, "step": step}})
 		}
 		return rows, nil
 	},
@@ -113,7 +114,7 @@ func (n countedNetwork) parameters() cells.Cell[counted] {
 			layers, err := n.Model.Build()
 			return counted{Parameters: nn.CountParams(layers)}, err
 		},
-		Values: func(c counted) cells.Values { return cells.Values{"parameters": c.Parameters} },
+		Values: func(c counted) shown.Values { return shown.Values{"parameters": c.Parameters} },
 	}
 }
 
@@ -136,8 +137,8 @@ func (n countedNetwork) layer(name string) cells.Cell[counted] {
 			}
 			return sum, nil
 		},
-		Values: func(c counted) cells.Values {
-			return cells.Values{"parameters": c.Parameters, "saved": c.Saved, "flops": c.FLOPs}
+		Values: func(c counted) shown.Values {
+			return shown.Values{"parameters": c.Parameters, "saved": c.Saved, "flops": c.FLOPs}
 		},
 	}
 }
@@ -158,6 +159,6 @@ func (n countedNetwork) step(p plannedStep) cells.Cell[counted] {
 			}
 			return made, nil
 		},
-		Values: func(c counted) cells.Values { return cells.Values{"activations": c.Activations, "fullest": c.Fullest} },
+		Values: func(c counted) shown.Values { return shown.Values{"activations": c.Activations, "fullest": c.Fullest} },
 	}
 }

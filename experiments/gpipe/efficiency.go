@@ -4,15 +4,16 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type efficiencySpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Within      float64            `yaml:"within" want:">0..1000"` // of what was measured, in percent
-	Networks    []trainedElsewhere `yaml:"networks"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Within     float64            `yaml:"within" want:">0..1000"` // of what was measured, in percent
+	Networks   []trainedElsewhere `yaml:"networks"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -45,7 +46,7 @@ var efficiency = cells.Kind[efficiencySpec, acceleratorStep]{
 	Rows: func(s *efficiencySpec, _ string) (rows []cells.Row[acceleratorStep], err error) {
 		for _, n := range s.Networks {
 			rows = append(rows, cells.Row[acceleratorStep]{
-				Has:   cells.Values{"network": n.Name, "on": n.Accelerator, "batch": n.Batch, "measured": n.Measured, "origin": n.Origin, "within": s.Within, "place": n.Name + ", " + n.Accelerator},
+				Has:   shown.Values{"network": n.Name, "on": n.Accelerator, "batch": n.Batch, "measured": n.Measured, "origin": n.Origin, "within": s.Within, "place": n.Name + ", " + n.Accelerator},
 				Reads: []cells.Cell[acceleratorStep]{n.cell("of", false), n.cell("peak", true)},
 			})
 		}

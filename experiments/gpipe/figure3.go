@@ -9,7 +9,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -151,35 +151,23 @@ func (f *figure3) jobs(varied []accelerator.Variation) (jobs []lab.Job) {
 	return jobs
 }
 
-func (f *figure3) show(r *timed.Reporting[figure3Profile]) error {
-	table := r.Table
-	table.Texts("network", "scenario")
-	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut", "modelled, fixed batch", "modelled, memory filled", "at peak, memory filled",
-		"work", "closed form", "measured", "95%", "measured/paper")
-	r.ReferenceColumns("")
-	costs := make([][]float64, len(f.Spec.Networks))
-	for i, model := range r.Profile.Models {
-		var err error
-		if costs[i], err = train.FlopsOf(model); err != nil {
-			return err
-		}
-	}
+func (f *figure3) show(r *timed.Reporting[figure3Profile]) (shown.Rows, error) {
+	var rows []shown.Values
 	for _, s := range f.scenarios() {
 		base, run := s.of.base().run(), s.run()
-		one, m := r.Runs[base], r.Runs[run]
-		theory, e1 := timed.Theory(s.of.base().setup, s.setup, costs[s.network])
-		modelled, e2 := f.Spec.Modelled.Relative(r.Log, base, run, accelerator.Variation{})
-		peak, e3 := f.Spec.Modelled.Relative(r.Log, base, run, cells.AtPeak)
-		if err := cmp.Or(e1, e2, e3); err != nil {
-			return err
+		costs, e1 := train.FlopsOf(r.Profile.Models[s.network])
+		theory, e2 := timed.Theory(s.of.base().setup, s.setup, costs)
+		modelled, e3 := f.Spec.Modelled.Relative(r.Log, base, run, accelerator.Variation{})
+		peak, e4 := f.Spec.Modelled.Relative(r.Log, base, run, cells.AtPeak)
+		if err := cmp.Or(e1, e2, e3, e4); err != nil {
+			return nil, err
 		}
-		table.Add(s.of.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, peak[1], lab.Fixed(m.Work()/one.Work(), 2), lab.Fixed(one.Closed/m.Closed, 2),
-			r.Measured(base, run, s.Paper), r.Referred(base, run))
+		one, own := r.Runs[base], r.Runs[run]
+		rows = append(rows, shown.Values{
+			"network": s.of.Name, "scenario": s.Name, "paper": s.paper(), "torchgpipe": s.Torchgpipe, "theory_even": theory[0], "theory_cut": theory[1],
+			"fixed": modelled[0], "filled": modelled[1], "peak": peak[1], "work": own.Work() / one.Work(), "closed": one.Closed / own.Closed,
+			"measured": timed.Over(r.Runs, base, run), "before": timed.Over(r.Refs, base, run),
+		})
 	}
-	table.Notes = append(table.Notes, lab.StarNote(table)...)
-	r.Panels = plot.TableBars{
-		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
-		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},
-	}.Panels(table)
-	return nil
+	return shown.Rows{"": rows}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/nn/graph/op"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -22,10 +23,10 @@ import (
 
 // section6Spec is the spec of experiments that hold ways to use several devices against each other.
 type section6Spec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Networks    []heldNetwork `yaml:"networks"`
-	Ways        []way6        `yaml:"ways"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Networks   []heldNetwork `yaml:"networks"`
+	Ways       []way6        `yaml:"ways"`
 
 	Profiles map[string]section6Profile `yaml:"profiles"`
 }
@@ -202,7 +203,7 @@ func section6Kind[V any](make func(heldNetwork, context.Context, way6) (V, error
 				for i, name := range n.Ways {
 					w := s.Ways[s.way(name)]
 					r := cells.Row[V]{
-						Has: cells.Values{
+						Has: shown.Values{
 							"network": n.Name, "of": cmp.Or(n.Of, n.Name), "way": w.Name, "accelerator": n.Accelerator, "devices": w.devices(), "batch": n.batch(w),
 							"K": max(w.K, 1), "T": max(w.T, 1), "S": max(w.S, 1), "layers": n.Model.Layers,
 						},

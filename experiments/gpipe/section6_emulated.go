@@ -10,7 +10,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -176,14 +176,14 @@ type emulatedRow struct {
 	link int
 }
 
-func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run, emulatedUpdate]) error {
+func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run, emulatedUpdate]) (shown.Rows, error) {
 	each := func(r emulatedRow) []float64 {
 		return c.Each(r.emulated6Run, func(u *emulatedUpdate) float64 { return u.Seconds[r.link] })
 	}
 	for _, run := range x.tried() {
 		for round, u := range c.Of[run] {
 			if len(u.Seconds) != len(x.Links) {
-				return c.Log.Strange(c.Sample(run, round), fmt.Errorf("times over %d links: want %d", len(u.Seconds), len(x.Links)))
+				return nil, c.Log.Strange(c.Sample(run, round), fmt.Errorf("times over %d links: want %d", len(u.Seconds), len(x.Links)))
 			}
 		}
 	}
@@ -199,48 +199,19 @@ func (x *emulated6Spec) show(c *timed.Comparison[emulated6Profile, emulated6Run,
 			}
 		}
 	}
-	// of is a way over a link, by their numbers.
-	of := func(link, way int) emulatedRow { return fastest[link*len(x.Ways)+way] }
-	which := func(r emulatedRow) int {
-		return slices.IndexFunc(x.Ways, func(w emulatedWay) bool { return w.Name == r.way })
-	}
-	rows := slices.Clone(fastest)
-	for _, run := range x.divided() {
-		rows = append(rows, emulatedRow{run, 0})
-	}
-	// over is a column of ways or of the layer alone.
-	over := func(head string, layer bool, base func(emulatedRow) emulatedRow) timed.Column[emulatedRow] {
-		return timed.Ratios(head, func(r emulatedRow) (over, under []float64) {
-			if layer != (r.parts > 0) {
-				return nil, nil
-			}
-			return each(base(r)), each(r)
+	var rows []shown.Values
+	for i, r := range fastest {
+		link, way := i/len(x.Ways), i%len(x.Ways)
+		rows = append(rows, shown.Values{
+			"link": x.Links[link].Name, "way": r.way, "M": max(r.m, 1), "tried": lab.JoinWith(x.Ways[way].M, " "), "layer": false,
+			"update": each(r), "gpipe": each(fastest[link*len(x.Ways)]), "fast": each(fastest[way]), "one": []float64(nil),
 		})
 	}
-	timed.Fill(c.Table, rows,
-		timed.Text("link", func(r emulatedRow) any { return x.Links[r.link].Name }),
-		timed.Text("way", func(r emulatedRow) any {
-			if r.parts > 0 {
-				return fmt.Sprintf("one layer, T = %d", r.parts)
-			}
-			return r.way
-		}),
-		timed.Number("M", func(r emulatedRow) any { return max(r.m, 1) }),
-		timed.Text("of M", func(r emulatedRow) any {
-			if r.parts > 0 {
-				return lab.Absent
-			}
-			return lab.JoinWith(x.Ways[which(r)].M, " ")
-		}),
-		timed.Times("measured update", each),
-		over("over GPipe", false, func(r emulatedRow) emulatedRow { return of(r.link, 0) }),
-		over("of fast links", false, func(r emulatedRow) emulatedRow { return of(0, which(r)) }),
-		over("over one device", true, func(emulatedRow) emulatedRow { return rows[len(fastest)] }))
-	ways, layer := *c.Table, *c.Table
-	ways.Rows, layer.Rows = c.Table.Rows[:len(fastest)], c.Table.Rows[len(fastest):]
-	c.Panels = append(
-		plot.TableBars{Panel: "link", Group: "way", Y: "updates a second, over GPipe's", Bars: []string{"over GPipe"}}.Panels(&ways),
-		plot.TableBars{Group: "way", Y: "updates a second, over one device's", Bars: []string{"over one device"}}.Panels(&layer)...,
-	)
-	return nil
+	for _, run := range x.divided() {
+		rows = append(rows, shown.Values{
+			"link": x.Links[0].Name, "way": fmt.Sprintf("one layer, T = %d", run.parts), "M": 1, "tried": "", "layer": true,
+			"update": each(emulatedRow{run, 0}), "gpipe": []float64(nil), "fast": []float64(nil), "one": each(emulatedRow{x.divided()[0], 0}),
+		})
+	}
+	return shown.Rows{"": rows}, nil
 }

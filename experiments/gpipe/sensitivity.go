@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
@@ -14,13 +13,15 @@ import (
 	"gpipebench/lab/cells"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 )
 
 // sensitivitySpec is the spec of sensitivity.
 type sensitivitySpec struct {
 	lab.Head `yaml:",inline"`
-	Others   []string `yaml:"others" want:"optional"` // variations without a published band
-	Bars     int      `yaml:"bars" want:"1..20"`
+	Others   []string          `yaml:"others" want:"optional"` // variations without a published band
+	Tables   []shown.TableSpec `yaml:"tables" want:"shown"`
+	Bars     int               `yaml:"bars" want:"1..20"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -50,9 +51,14 @@ func newSensitivity() (lab.Experiment, error) {
 }
 
 func (s *sensitivity) Resolve() (p *lab.Problem) {
-	s.others, p = variations("others", s.Spec.Others)
+	if s.others, p = variations("others", s.Spec.Others); p == nil {
+		p = s.words().CheckForms(&s.Spec)
+	}
 	return p
 }
+
+// words are the spec's, which has no bars but its own.
+func (s *sensitivity) words() *shown.Spec { return &shown.Spec{Tables: s.Spec.Tables} }
 
 // part is one network's cells in one table.
 type part struct {
@@ -260,7 +266,11 @@ func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		parts = append(parts, r)
 	}
-	report := &lab.Report{Tables: []*lab.Table{s.mostTable(parts)}}
+	report, err := s.words().Report(s, "", shown.Showing{ID: s.ID(), Title: s.Title(), Data: &s.Spec, Rows: shown.Rows{"": mostRows(parts)}})
+	if err != nil {
+		return nil, err
+	}
+	report.Tables[0].Notes = lab.StarNote(report.Tables[0])
 	for _, r := range parts {
 		panels, finding := s.tornados(&r)
 		if len(panels) == 0 {
@@ -276,49 +286,34 @@ func (s *sensitivity) Report(log, _ *records.Log) (*lab.Report, error) {
 	return report, nil
 }
 
-// mostTable names, for each cell, the assumption that moves it most.
-func (s *sensitivity) mostTable(parts []readPart) *lab.Table {
-	t := &lab.Table{
-		ID: s.ID(), Title: s.Spec.Title,
-		Caption: []string{
-			"Modelled: by the default convention at measured rates, relative to the base, as in table2-modelled, table3 and figure3 (with memory filled). Each efficiency of the cell's accelerator is moved to either end of its published band (gpipe/accelerators), one at a time, also in the base. Moved most by: the efficiency that moves the cell furthest, and where its ends move it. Nearest: the end of any band that brings the cell nearest to the paper's value.",
-			"Nothing published: what moves the cell most among " + strings.Join(s.Spec.Others, ", ") + ", about which nothing is published.",
-		},
-	}
-	t.Texts("table", "network", "cell")
-	t.Numbers("paper", "modelled", "error")
-	t.Texts("moved most by")
-	t.Numbers("low end", "high end")
-	t.Texts("nearest by")
-	t.Numbers("nearest", "error then")
-	t.Texts("nothing published")
-	t.Numbers("with that")
+// mostRows name, for each cell, the assumption that moves it most.
+func mostRows(parts []readPart) (rows []shown.Values) {
 	for _, r := range parts {
 		for i, c := range r.cells {
-			most, best, nearest, unpublished, with := "-", "as it is", r.own[i].X, "-", lab.Absent
-			low, high := lab.Absent, lab.Absent
+			row := shown.Values{
+				"table": r.table, "network": r.network, "cell": c.name, "paper": c.paper, "modelled": r.own[i].Value(),
+				"most": "-", "low": math.NaN(), "high": math.NaN(), "best": "as it is", "nearest": r.own[i].X, "unpublished": "-", "with": math.NaN(),
+			}
 			for _, m := range r.widest(i) {
 				if !m.published {
-					if unpublished == "-" {
-						unpublished, with = m.name, lab.Fixed(m.to[1][i].X, 2)
+					if row["unpublished"] == "-" {
+						row["unpublished"], row["with"] = m.name, m.to[1][i].X
 					}
 					continue
 				}
-				if most == "-" {
-					most, low, high = m.name, lab.Fixed(valueAt(m.to[0], i), 2), lab.Fixed(valueAt(m.to[1], i), 2)
+				if row["most"] == "-" {
+					row["most"], row["low"], row["high"] = m.name, valueAt(m.to[0], i), valueAt(m.to[1], i)
 				}
 				for e, name := range []string{"low", "high"} {
-					if v := valueAt(m.to[e], i); math.Abs(v-c.paper) < math.Abs(nearest-c.paper) {
-						best, nearest = m.name+", "+name, v
+					if v := valueAt(m.to[e], i); math.Abs(v-c.paper) < math.Abs(row["nearest"].(float64)-c.paper) {
+						row["best"], row["nearest"] = m.name+", "+name, v
 					}
 				}
 			}
-			t.Add(r.table, r.network, c.name, lab.Figure(fmt.Sprint(c.paper)), r.own[i].Value(), lab.Signed(r.own[i].X/c.paper-1), most, low, high,
-				best, lab.Fixed(nearest, 2), lab.Signed(nearest/c.paper-1), unpublished, with)
+			rows = append(rows, row)
 		}
 	}
-	t.Notes = lab.StarNote(t)
-	return t
+	return rows
 }
 
 // tornados are plots of all cells that any assumption moves. The finding is which one moves a cell furthest, for its size.

@@ -19,6 +19,7 @@ import (
 	"gpipebench/internal/yamldoc"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -44,6 +45,7 @@ func (t *table1) Planned(profile string) (list []lab.PlannedRun) {
 // table1Spec is the spec of table1.
 type table1Spec struct {
 	lab.Head    `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	Torchgpipe  string           `yaml:"torchgpipe"` // source of its values
 	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
 	LR          float64          `yaml:"lr" want:">0.."`
@@ -238,6 +240,9 @@ func (t *table1) Resolve() *lab.Problem {
 	for _, name := range lab.Profiles {
 		if p := t.checkProfile(t.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
+		}
+		if p := t.Spec.CheckForms(t.data(name)); p != nil {
+			return p
 		}
 	}
 	return nil

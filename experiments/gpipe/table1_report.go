@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
@@ -73,33 +75,32 @@ func (t *table1) results(log *records.Log) (*table1Results, error) {
 	return r, nil
 }
 
+// Report has a row for each way of a network, one for each of the paper's columns, and one for each assumption on
+// activations.
 func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	r, err := t.results(log)
 	if err != nil {
 		return nil, err
 	}
+	from := shown.Showing{ID: t.ID(), Title: t.Title(), Data: t.data(log.Key.Profile)}
+	var notes []string
 	var ref *table1Results
-	var refErr error
-	var beside string
 	if reference != nil {
-		beside = lab.ReferenceName(log, reference)
-		ref, refErr = t.results(reference)
+		if ref, err = t.results(reference); err != nil {
+			notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
+		} else {
+			from.Reference, notes = lab.ReferenceName(log, reference), []string{lab.ReferenceNote(reference)}
+		}
 	}
-	main := t.mainTable(r, ref, beside)
-	switch {
-	case refErr != nil:
-		main.Notes = append(main.Notes, fmt.Sprintf("The reference is not shown: %v.", refErr))
-	case ref != nil:
-		main.Notes = append(main.Notes, lab.ReferenceNote(reference))
+	from.Rows = shown.Rows{"": t.largestRows(r, ref), "memory": t.memoryRows(r), "fits": t.fitsRows(r)}
+	if from.Rows["activations"], err = t.activationRows(r); err != nil {
+		return nil, err
 	}
-	activations, err := t.activationsTable(r)
+	report, err := t.Spec.Spec.Report(t, "", from, t.panels(r)...)
 	if err != nil {
 		return nil, err
 	}
-	report := &lab.Report{Tables: []*lab.Table{main, t.memoryTable(r), t.fitsTable(r), activations}}
-	if report.Files, err = plot.Figure(t, "", report.Tables, t.panels(r)); err != nil {
-		return nil, err
-	}
+	report.Tables[0].Notes = append(report.Tables[0].Notes, notes...)
 	var wrong []string
 	for _, h := range r.halves {
 		for _, w := range h.rows {
@@ -117,73 +118,51 @@ func (t *table1) Report(log, reference *records.Log) (*lab.Report, error) {
 	return report, nil
 }
 
+// data is what the templates of the spec's words have.
+func (t *table1) data(profile string) map[string]any {
+	var measured []string
+	for i, m := range t.Spec.Profiles[profile].Networks {
+		measured = append(measured, fmt.Sprintf("%s is measured as %s; mini-batches of %d; %s per device.", t.Spec.Networks[i].Name, gridText(m.Model, m.Grid), m.Batch, units.FormatBytes(int64(m.Capacity))))
+	}
+	return map[string]any{"Spec": &t.Spec, "Convention": conventionCaption(t.convention()), "Measured": measured}
+}
+
 func (t *table1) convention() counting { return t.Spec.Conventions[0] }
 
 func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
-// mainTable has the largest networks, and those of a reference (nil: none) of the given name.
-func (t *table1) mainTable(r, ref *table1Results, beside string) *lab.Table {
-	table := &lab.Table{
-		ID: "table1", Title: t.Spec.Title,
-		Caption: []string{
-			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
-			fmt.Sprintf("Modelled: the paper's networks on the paper's accelerators, planned from shapes: %s. Convention: %s.", t.modelledCaption(), conventionCaption(t.convention())),
-			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. The largest network of each line of the grid and the smallest that does not fit then run for one step without a check of the plan.",
-			"Over Naive-1 and over Pipeline-1: by how much networks may grow, in parameters; the paper's are computed from its networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect.",
-			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
-		},
-	}
-	table.Texts("network", "way")
-	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M",
-		"paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
-	if ref != nil {
-		table.Numbers("measured, " + beside)
-	}
+// largestRows are the largest networks of each way, and those of a reference (nil: none).
+func (t *table1) largestRows(r, ref *table1Results) (rows []shown.Values) {
 	for i, h := range r.halves {
 		for j, w := range h.rows {
-			none := []any{"-", "-", "-"}
-			printed, modelled, measured, referred := none, none, none, lab.Absent
+			row := shown.Values{"network": h.Name, "way": w.Name, "paper": lab.Absent, "paper_params": lab.Absent, "torchgpipe": lab.Absent, "before": lab.Absent}
+			found := func(of string, is bool, c candidate, params int64, m int) {
+				row[of], row[of+"_params"], row[of+"_M"] = lab.Absent, lab.Absent, lab.Absent
+				if is {
+					row[of] = c.value()
+				}
+				if is && !c.none() {
+					row[of+"_params"], row[of+"_M"] = lab.Whole(params, units.FormatCount(params)), m
+				}
+			}
+			var l largest
 			if w.column != nil {
-				l := t.defaultOf(w.modelled)
-				printed = []any{w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()}
-				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
+				l = t.defaultOf(w.modelled)
+				row["paper"], row["paper_params"], row["torchgpipe"] = w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()
 			}
-			if w.measured != nil {
-				measured = largestCells(w.measured.Candidate, w.measured.Params, w.measured.M)
+			found("modelled", w.column != nil, l.Candidate, l.Params, l.Memory.M)
+			m := cmp.Or(w.measured, &measuredWay{})
+			found("measured", w.measured != nil, m.Candidate, m.Params, m.M)
+			if ref != nil && w.measured != nil {
+				row["before"] = ref.halves[i].rows[j].measured.Candidate.value()
 			}
-			cells := []any{h.Name, w.Name, printed, modelled, measured}
-			for _, base := range h.rows[:2] {
-				for k, size := range t.sizes(w)[:3] {
-					cells = append(cells, timesAs(size, t.sizes(base)[k]))
-				}
+			for k, of := range []string{"paper", "modelled", "measured"} {
+				row["size_"+of], row["naive_"+of], row["one_"+of] = t.sizes(w)[k], t.sizes(h.rows[0])[k], t.sizes(h.rows[1])[k]
 			}
-			if ref != nil {
-				if w.measured != nil {
-					referred = ref.halves[i].rows[j].measured.Candidate.value()
-				}
-				cells = append(cells, referred)
-			}
-			table.Add(cells...)
+			rows = append(rows, row)
 		}
-		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s; mini-batches of %d; %s per device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
 	}
-	return table
-}
-
-// largestCells are the network that a search has found, its parameters and M.
-func largestCells(c candidate, params int64, m int) []any {
-	if c.none() {
-		return []any{c.value(), "-", "-"}
-	}
-	return []any{c.value(), lab.Whole(params, units.FormatCount(params)), m}
-}
-
-func (t *table1) modelledCaption() string {
-	var parts []string
-	for _, n := range t.Spec.Networks {
-		parts = append(parts, fmt.Sprintf("%s on %s with mini-batches of %d", n.Name, n.Accelerator, n.Batch))
-	}
-	return strings.Join(parts, ", ")
+	return rows
 }
 
 func conventionCaption(c counting) string {
@@ -205,16 +184,9 @@ func gridText(m train.Model, g grid) string {
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, L in steps of 1", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
 }
 
-func timesAs(a, b int64) lab.Value {
-	if a == 0 || b == 0 {
-		return lab.Absent
-	}
-	return lab.Fixed(float64(a)/float64(b), 1)
-}
-
 // sizes are the parameters of a way's networks: the paper's, modelled, measured, and
-// modelled with the micro-batch held; 0 where there is none.
-func (t *table1) sizes(w *table1Row) []int64 {
+// modelled with the micro-batch held; NaN where there is none.
+func (t *table1) sizes(w *table1Row) []float64 {
 	s := make([]int64, 4)
 	if m := w.modelled; m != nil {
 		s[0], s[1], s[3] = m.Params, t.defaultOf(m).Params, m.Held[t.convention().String()].Params
@@ -222,7 +194,13 @@ func (t *table1) sizes(w *table1Row) []int64 {
 	if w.measured != nil {
 		s[2] = w.measured.Params
 	}
-	return s
+	sizes := make([]float64, len(s))
+	for i, n := range s {
+		if sizes[i] = float64(n); n == 0 {
+			sizes[i] = math.NaN()
+		}
+	}
+	return sizes
 }
 
 // panels draw the networks' parameters, from the naive way to the largest K.
@@ -245,7 +223,7 @@ func (t *table1) panels(r *table1Results) []plot.Axes {
 			var line []plot.Point
 			for i, w := range h.rows {
 				if size := t.sizes(w)[s.of]; size > 0 {
-					line = append(line, plot.Point{X: float64(i), Y: float64(size)})
+					line = append(line, plot.Point{X: float64(i), Y: size})
 				}
 			}
 			p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: s.dashed})
@@ -255,20 +233,8 @@ func (t *table1) panels(r *table1Results) []plot.Axes {
 	return out
 }
 
-// memoryTable is the paper's networks themselves.
-func (t *table1) memoryTable(r *table1Results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
-		Caption: []string{
-			"The number of parameters, the memory of parameters (12 bytes each) and the peak memory of activations. Memory is summed over the accelerators, in the paper's unit. Ours: " + conventionCaption(t.convention()) + ". Activations are boundary stash, residuals and workspace, with the largest micro-batch with which the network fits (the next column is its M). In brackets: the network does not fit, and the figure is that of the smallest micro-batch.",
-			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
-		},
-	}
-	table.Texts("network", "way")
-	table.Numbers("L, D")
-	table.Texts("unit")
-	table.Numbers("parameters", "paper: parameters", "torchgpipe: parameters", "12 bytes each", "paper: parameters' memory", "torchgpipe: parameters' memory",
-		"activations", "M", "paper: activations", "torchgpipe: activations")
+// memoryRows are the paper's networks themselves.
+func (t *table1) memoryRows(r *table1Results) (rows []shown.Values) {
 	for _, h := range r.halves {
 		for _, w := range h.printed {
 			c, l := w.column, t.defaultOf(w.modelled)
@@ -276,57 +242,42 @@ func (t *table1) memoryTable(r *table1Results) *lab.Table {
 			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < h.Batch {
 				activations = lab.Joined("(%v)", activations)
 			}
-			var other otherFigures
-			if c.Torchgpipe != nil {
-				other = *c.Torchgpipe
-			}
+			other := cmp.Or(c.Torchgpipe, &otherFigures{})
 			printedParams, printedActivations := c.memory()
-			table.Add(h.Name, c.Name, c.value(), h.Unit, lab.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)), c.Params.cell(), lab.Figure(other.Params),
-				h.Unit.of(12*w.modelled.Params), printedParams.cell(), lab.Figure(other.ParamMemory),
-				activations, l.PrintedMemory.M, printedActivations.cell(), lab.Figure(other.Activations))
+			rows = append(rows, shown.Values{
+				"network": h.Name, "way": c.Name, "layers": c.value(), "unit": h.Unit.String(), "params": lab.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)),
+				"paper_params": c.Params.cell(), "other_params": lab.Figure(other.Params),
+				"state": h.Unit.of(12 * w.modelled.Params), "paper_state": printedParams.cell(), "other_state": lab.Figure(other.ParamMemory),
+				"activations": activations, "M": l.PrintedMemory.M, "paper_activations": printedActivations.cell(), "other_activations": lab.Figure(other.Activations),
+			})
 		}
 	}
-	return table
+	return rows
 }
 
-// fitsTable shows under which conventions the paper's networks fit, as the paper found, and the largest network
+// fitsRows say under which conventions the paper's networks fit, as the paper found, and the largest network
 // that fits under each.
-func (t *table1) fitsTable(r *table1Results) *lab.Table {
-	table := &lab.Table{
-		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit, and the largest network under each",
-		Caption: []string{
-			"Fits: the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is the smallest micro-batch's. Naive-1, no: the mini-batch does not fit; then the number says how many examples would fit. Least micro-batch: examples that must fit at once, one with GPipe and the mini-batch without. Largest: examples that do, with " + conventionCaption(t.convention()) + ".",
-			"Largest, by convention: the modelled column of table1, and after the network M. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again.",
-		},
-	}
-	table.Texts("network", "way")
-	table.Numbers("L, D", "capacity", "least micro-batch", "largest micro-batch")
-	for _, what := range []string{"fits", "largest"} {
-		for _, c := range r.conventions {
-			table.Numbers(what + ", " + c.String())
-		}
-	}
+func (t *table1) fitsRows(r *table1Results) (rows []shown.Values) {
 	for _, h := range r.halves {
 		for _, w := range h.printed {
-			var fits, found []lab.Value
-			for _, c := range r.conventions {
+			row := shown.Values{"network": h.Name, "way": w.Name, "layers": w.column.value(), "capacity": w.modelled.Capacity, "least": 1, "micro": t.defaultOf(w.modelled).PrintedMicro}
+			if w.Naive {
+				row["least"] = h.Batch
+			}
+			for i, c := range t.Spec.Conventions {
 				largest, peak := lab.Absent, lab.Absent
-				if l, ok := w.modelled.Largest[c.String()]; ok {
+				if l, ok := w.modelled.Largest[c.String()]; ok && i < len(r.conventions) {
 					peak = h.fits(w, c, l)
 					if largest = l.Candidate.value(); !l.Candidate.none() {
 						largest = lab.Joined("%v, %v", largest, l.Memory.M)
 					}
 				}
-				fits, found = append(fits, peak), append(found, largest)
+				row["fits_"+shown.Word(c.String())], row["largest_"+shown.Word(c.String())] = peak, largest
 			}
-			least := 1
-			if w.Naive {
-				least = h.Batch
-			}
-			table.Add(h.Name, w.Name, w.column.value(), lab.Bytes(w.modelled.Capacity), least, t.defaultOf(w.modelled).PrintedMicro, fits, found)
+			rows = append(rows, row)
 		}
 	}
-	return table
+	return rows
 }
 
 // fits is with which M one of the paper's networks fits, or that it does not.

@@ -1,13 +1,15 @@
 package gpipe
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gpipebench/gpipe"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -84,52 +86,41 @@ func (t *table2) setup(c lab.Cell) train.Setup {
 	return s
 }
 
-func (t *table2) show(r *timed.Reporting[table2Profile]) error {
-	costs, err := train.FlopsOf(r.Profile.Model)
-	if err != nil {
-		return err
-	}
-	paperCosts, err := train.FlopsOf(t.Spec.PaperModel)
-	if err != nil {
-		return err
-	}
+func (t *table2) show(r *timed.Reporting[table2Profile]) (shown.Rows, error) {
+	costs, e1 := train.FlopsOf(r.Profile.Model)
+	paperCosts, e2 := train.FlopsOf(t.Spec.PaperModel)
 	beside := t.beside()
-	besides, err := beside.cells(r.Log)
-	if err != nil {
-		return err
+	besides, e3 := beside.cells(r.Log)
+	if err := cmp.Or(e1, e2, e3); err != nil {
+		return nil, err
 	}
-	model, paperModel, base, table := r.Profile.Model, t.Spec.PaperModel, t.Spec.Base, r.Table
-	table.Caption = append(table.Caption,
+	model, paperModel, base := r.Profile.Model, t.Spec.PaperModel, t.Spec.Base
+	r.Table.Caption = append(r.Table.Caption,
 		fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
 			model.Dim, model.FF, model.Heads, model.Vocab, model.Seq, float64(paperModel.Dim)/float64(model.Dim), float64(paperModel.Seq)/float64(model.Seq),
 			softmaxLayers(costs), softmaxLayers(paperCosts), t.Spec.Batch),
 		beside.caption())
-	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
-	table.Numbers(modelledColumns...)
-	table.Numbers("measured", "95%", "measured/paper")
-	table.Numbers(timed.Growth(base.K, "")...)
-	r.ReferenceColumns("")
 	r.Parts = timed.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
-	one := r.Runs[table2Run(base)]
+	var rows []shown.Values
 	for _, c := range t.Spec.Cells() {
-		paper, run := t.Spec.Paper.Of(c).Value, r.Runs[table2Run(c)]
 		theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		table.Add(c.K, c.M, paper, theory, lab.Fixed(one.Closed/run.Closed, 2), besides(c),
-			r.Measured(table2Run(base), table2Run(c), paper), timed.Relative(r.Runs, table2Run(lab.Cell{K: base.K, M: c.M}), table2Run(c)), r.Referred(table2Run(base), table2Run(c)))
-		r.Parts.Add(run.Cells()...)
+		row := besides(c)
+		one, first, own := table2Run(base), table2Run(lab.Cell{K: base.K, M: c.M}), table2Run(c)
+		maps.Copy(row, shown.Values{
+			"theory_even": theory[0], "theory_cut": theory[1], "closed": r.Runs[one].Closed / r.Runs[own].Closed,
+			"measured": timed.Over(r.Runs, one, own), "growth": timed.Over(r.Runs, first, own), "before": timed.Over(r.Refs, one, own),
+		})
+		rows = append(rows, row)
+		r.Parts.Add(r.Runs[own].Cells()...)
 	}
-	table.Notes = append(table.Notes, lab.StarNote(table)...)
-	r.Panels = plot.TableBars{
-		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
-		Across: "paper", Bars: []string{"measured", "modelled", "closed form", "theory, cut"},
-	}.Panels(table)
 	at := lab.Cell{K: t.Spec.K[len(t.Spec.K)/2], M: t.Spec.M[len(t.Spec.M)/2]} // in the grid's middle
 	caption := fmt.Sprintf("Transformer-48, K = %d, M = %d, emulated", at.K, at.M)
+	var err error
 	r.Files, err = r.Runs[table2Run(at)].Drawn(fmt.Sprintf("table2-K%d-M%d", at.K, at.M), "One step of "+caption, caption)
-	return err
+	return shown.Rows{"": rows}, err
 }
 
 // softmaxLayers is what the last layer costs, in layers.

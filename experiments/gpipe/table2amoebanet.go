@@ -1,12 +1,13 @@
 package gpipe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"gpipebench/gpipe"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -82,51 +83,31 @@ func (a *table2Amoebanet) runs(p amoebanetProfile) (runs []timed.Run) {
 	return runs
 }
 
-func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) error {
-	costs, err := train.FlopsOf(r.Profile.Model)
-	if err != nil {
-		return err
-	}
-	paperCosts, err := train.FlopsOf(a.Spec.PaperModel)
-	if err != nil {
-		return err
-	}
+func (a *table2Amoebanet) show(r *timed.Reporting[amoebanetProfile]) (shown.Rows, error) {
+	costs, e1 := train.FlopsOf(r.Profile.Model)
+	paperCosts, e2 := train.FlopsOf(a.Spec.PaperModel)
 	beside := a.beside()
-	besides, err := beside.cells(r.Log)
-	if err != nil {
-		return err
+	besides, e3 := beside.cells(r.Log)
+	if err := cmp.Or(e1, e2, e3); err != nil {
+		return nil, err
 	}
-	base, table := a.Spec.Base, r.Table
-	standard := amoebanetSetup(train.FLOPs, base)
-	table.Caption = append(table.Caption, beside.caption())
-	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
-	table.Numbers(modelledColumns...)
-	var bars []string
-	for _, cost := range a.costs {
-		measured := fmt.Sprintf("measured, cut by %v", cost)
-		table.Numbers(measured, fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
-		table.Numbers(timed.Growth(base.K, fmt.Sprintf(", %v", cost))...)
-		bars = append(bars, measured)
-	}
-	for _, cost := range a.costs {
-		r.ReferenceColumns(fmt.Sprintf(", %v", cost))
-	}
+	base := a.Spec.Base
+	r.Table.Caption = append(r.Table.Caption, beside.caption())
+	var rows []shown.Values
 	for _, c := range a.Spec.Cells() {
-		paper := a.Spec.Paper.Of(c)
-		theory, err := timed.Theory(standard, amoebanetSetup(train.FLOPs, c), costs, paperCosts)
+		theory, err := timed.Theory(amoebanetSetup(train.FLOPs, base), amoebanetSetup(train.FLOPs, c), costs, paperCosts)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var measured, referred []lab.Value
+		row := besides(c)
+		row["torchgpipe"] = a.Spec.Paper.Of(c).Torchgpipe
+		row["theory_even"], row["theory_cut"], row["theory_scale"] = theory[0], theory[1], theory[2]
 		for _, cost := range a.costs {
-			one, run := amoebanetRun(cost, base), amoebanetRun(cost, c)
-			measured = append(measured, r.Measured(one, run, paper.Value)...)
-			measured = append(measured, timed.Relative(r.Runs, amoebanetRun(cost, lab.Cell{K: base.K, M: c.M}), run)...)
-			referred = append(referred, r.Referred(one, run)...)
+			one, first, own := amoebanetRun(cost, base), amoebanetRun(cost, lab.Cell{K: base.K, M: c.M}), amoebanetRun(cost, c)
+			row[fmt.Sprintf("measured_%v", cost)], row[fmt.Sprintf("growth_%v", cost)] = timed.Over(r.Runs, one, own), timed.Over(r.Runs, first, own)
+			row[fmt.Sprintf("before_%v", cost)] = timed.Over(r.Refs, one, own)
 		}
-		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
+		rows = append(rows, row)
 	}
-	table.Notes = append(table.Notes, lab.StarNote(table)...)
-	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Across: "paper", Bars: append(bars, "modelled", "torchgpipe", "theory, cut")}.Panels(table)
-	return nil
+	return shown.Rows{"": rows}, nil
 }

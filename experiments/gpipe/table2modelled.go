@@ -10,6 +10,7 @@ import (
 	"gpipebench/lab/cells"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 )
 
 // modelledSpec is the spec of table2-modelled.
@@ -101,12 +102,9 @@ func (b modelledBeside) check() *lab.Problem {
 // Decides is what its samples depend on.
 func (b modelledBeside) Decides(profile string) string { return b.says(profile) + lab.Figures(b.Scale) }
 
-// modelledColumns are the columns of cells.
-var modelledColumns = []string{"modelled", "modelled/paper", "at peak"}
-
-// cells returns a function that makes a cell's throughput relative to the base's, that
-// over the paper's, and the throughput at peak rates.
-func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) []lab.Value, error) {
+// cells returns a function that makes a row of a cell: what the paper has, and the throughput relative to the
+// base's, at measured and at peak rates.
+func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) shown.Values, error) {
 	m, err := b.Read(log)
 	if err != nil {
 		return nil, err
@@ -114,9 +112,11 @@ func (b modelledBeside) cells(log *records.Log) (func(lab.Cell) []lab.Value, err
 	n := b.Networks[0]
 	standard := b.ConventionsOf(n)[0]
 	atPeak, peak := m.Peak(n)
-	return func(c lab.Cell) []lab.Value {
-		got := m.Relative(n, standard, c)
-		return []lab.Value{got.Value(), n.Paper.Of(c).Value.Under(got.X), atPeak.Relative(peak, standard, c).Value()}
+	return func(c lab.Cell) shown.Values {
+		return shown.Values{
+			"K": c.K, "M": c.M, "paper": n.Paper.Of(c).Value,
+			"modelled": m.Relative(n, standard, c).Value(), "peak": atPeak.Relative(peak, standard, c).Value(),
+		}
 	}, nil
 }
 

@@ -2,16 +2,13 @@ package gpipe
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
-	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -75,22 +72,19 @@ func (t *table3) runs(p table3Profile) (runs []timed.Run) {
 	return runs
 }
 
-const fastLink, toScale, atLeast = "fast link", "PCI-E, to scale", "PCI-E, P100 at 30%"
-
 // leastShare of the peak is an assumption, below the half or so that ResNet-50's published throughput
 // on a P100 comes to.
 const leastShare = 0.3
 
-// links are the measured part's links: names, and what they are. What is compared with
+const toScale = "scale"
+
+// links are the measured part's links: what rows call them, and what they are. What is compared with
 // the paper is measured to scale.
-var links = []struct {
-	name string
-	of   func(timed.Links) clock.Link
-}{
-	{fastLink, func(timed.Links) clock.Link { return clock.Link{} }},
-	{toScale, timed.Links.Scaled},
-	{"PCI-E, bytes per FLOP", timed.Links.Strict},
-	{atLeast, func(l timed.Links) clock.Link { return l.Slowed(leastShare) }},
+var links = map[string]func(timed.Links) clock.Link{
+	"fast":  func(timed.Links) clock.Link { return clock.Link{} },
+	toScale: timed.Links.Scaled,
+	"bytes": timed.Links.Strict,
+	"least": func(l timed.Links) clock.Link { return l.Slowed(leastShare) },
 }
 
 // networks are the runs of each network, and the links that these are replayed over.
@@ -125,98 +119,59 @@ func (t *table3) reduce(r *timed.Rounds, log *records.Log, _ table3Profile) (map
 	return r.All(log)
 }
 
-// linkSpeedups are a run's over a base, by round.
-func linkSpeedups(runs map[string]*timed.Measured, base, run string) (all []float64) {
-	for i, seconds := range runs[run].Rounds {
-		all = append(all, runs[base].Rounds[i]/seconds)
-	}
-	return all
-}
-
-func (t *table3) show(r *timed.Reporting[table3Profile]) error {
+func (t *table3) show(r *timed.Reporting[table3Profile]) (shown.Rows, error) {
 	networks, ratiosOf, err := t.networks(r.Rounds, r.Log)
 	if err != nil {
-		return err
-	}
-	runs := map[string]map[string]*timed.Measured{toScale: r.Runs} // by link
-	for _, l := range links {
-		if l.name == toScale {
-			continue
-		}
-		runs[l.name] = map[string]*timed.Measured{}
-		for i, of := range networks {
-			for _, run := range of {
-				if runs[l.name][run.Name], err = r.Runs[run.Name].Over(l.of(ratiosOf[i])); err != nil {
-					return err
-				}
-			}
-		}
+		return nil, err
 	}
 	m, err := t.Spec.Scale.Read(r.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	base, table := t.Spec.Base, r.Table
-	several := len(t.Spec.M) > 1
-	table.Texts("network")
-	table.Numbers("K")
-	if several {
-		table.Numbers("M")
-	}
-	table.Numbers("paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
-	var bars []string
-	for _, l := range links {
-		if l.name != atLeast { // an end of a span, which is not drawn
-			bars = append(bars, "measured, "+l.name)
-		}
-		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
-	}
-	table.Numbers("measured/paper, to scale", "PCI-E / fast link", "95%, PCI-E / fast link")
-	r.ReferenceColumns(", to scale")
+	var rows []shown.Values
 	for i, n := range t.Spec.Networks {
-		model := r.Profile.Models[i]
-		ratios := ratiosOf[i]
+		model, ratios := r.Profile.Models[i], ratiosOf[i]
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
 			n.Name, model, ratios.Rate/1e9, ratios.Peak/1e12, ratios.Of.Bandwidth/1e9, ratios.Strict().Bandwidth/1e6, ratios.Traffic, ratios.Scaled().Bandwidth/1e6))
+		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
+		over := map[string]map[string]*timed.Measured{} // by link
+		for name, link := range links {
+			over[name] = r.Runs
+			if name == toScale {
+				continue
+			}
+			over[name] = map[string]*timed.Measured{}
+			for _, run := range networks[i] {
+				if over[name][run.Name], err = r.Runs[run.Name].Over(link(ratios)); err != nil {
+					return nil, err
+				}
+			}
+		}
 		costs, err := train.FlopsOf(model)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		standard := t.Spec.ConventionsOf(n)[0]
 		atPeak, peak := m.Peak(n)
 		for _, c := range t.Spec.Cells() {
-			paper, got, off := n.Paper.Of(c).Value, m.Relative(n, standard, c), lab.Absent
-			if c != base {
-				off = paper.Off(got.X)
-			}
 			theory, err := timed.Theory(t.setup(base), t.setup(c), costs)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			row := []any{n.Name, c.K}
-			if several {
-				row = append(row, c.M)
-			}
-			row = append(row, paper, theory, got.Value(), off, atPeak.Relative(peak, standard, c).Value(), m.Relative(n, standard.Free(), c).Value())
 			one, run := table3Run(n, base), table3Run(n, c)
-			for _, l := range links {
-				row = append(row, timed.Relative(runs[l.name], one, run))
+			row := shown.Values{
+				"network": n.Name, "K": c.K, "M": c.M, "base": c == base, "drawn": c.M == base.M, "paper": n.Paper.Of(c).Value, "theory_even": theory[0], "theory_cut": theory[1],
+				"modelled": m.Relative(n, standard, c).Value(), "peak": atPeak.Relative(peak, standard, c).Value(), "free": m.Relative(n, standard.Free(), c).Value(),
+				"before": timed.Over(r.Refs, one, run),
 			}
-			slow, fast := linkSpeedups(runs[toScale], one, run), linkSpeedups(runs[fastLink], one, run)
-			table.Add(row, r.Measured(one, run, paper)[2], lab.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
+			for name := range links {
+				row[name] = timed.Over(over[name], one, run)
+			}
+			rows = append(rows, row)
 		}
-		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}
-	table.Notes = append(table.Notes, lab.StarNote(table)...)
-	drawn := *table // the base's M
-	drawn.Rows = slices.DeleteFunc(slices.Clone(table.Rows), func(row []lab.Value) bool {
-		return several && row[table.Column("M")].Text != fmt.Sprint(base.M)
-	})
-	r.Panels = plot.TableBars{
-		Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled"),
-		Names: map[string]string{"measured, PCI-E, bytes per FLOP": "measured, PCI-E with the paper's ratio of bytes to FLOPs"},
-	}.Panels(&drawn)
 	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", "Source of the paper's values: "+t.Spec.Source+".")
 	r.Tables = []*lab.Table{cells, conventions}
-	return nil
+	return shown.Rows{"": rows}, nil
 }

@@ -6,24 +6,25 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
 // unstatedSpec is the spec of unstated.
 type unstatedSpec struct {
-	lab.Head `yaml:",inline"`
-	M        []int           `yaml:"m" want:"1..65536"` // of Figure 3's pipelines
-	Cuts     []cells.CutSpec `yaml:"cuts"`              // of these
-	Paddings []string        `yaml:"paddings"`          // of their accelerator: as published, or a variation
-	Links    []string        `yaml:"links"`             // of Table 3's: the same
-	Reading  readingSpec     `yaml:"reading"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	M          []int           `yaml:"m" want:"1..65536"` // of Figure 3's pipelines
+	Cuts       []cells.CutSpec `yaml:"cuts"`              // of these
+	Paddings   []string        `yaml:"paddings"`          // of their accelerator: as published, or a variation
+	Links      []string        `yaml:"links"`             // of Table 3's: the same
+	Reading    readingSpec     `yaml:"reading"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -66,6 +67,9 @@ func (u *unstated) Resolve() (p *lab.Problem) {
 	}
 	if r := u.Spec.Reading; p == nil && !slices.Contains(u.table3.Spec.ConventionsOf(u.table3.Spec.Networks[0]), u.reading()) {
 		return lab.At(fmt.Errorf("%v, %s batch: want a convention of table3", r.Cut, r.Batch), "reading")
+	}
+	if p == nil {
+		p = u.Spec.CheckForms(u.data())
 	}
 	return p
 }
@@ -172,19 +176,9 @@ func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
 }
 
 func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
-	t := &lab.Table{
-		ID: u.ID(), Title: u.Spec.Title,
-		Caption: []string{
-			fmt.Sprintf("Lowest, highest: of a cell, relative to the base under the same choice. Figure 3: M of %s, cut by %s, with figure3's mini-batch (or as many examples as there are micro-batches) and with the largest of its multiples that fits, on an accelerator %s. Table 3: every convention of table3, on an accelerator %s.",
-				lab.JoinWith(u.Spec.M, ", "), lab.JoinWith(u.Spec.Cuts, ", "), strings.Join(u.Spec.Paddings, " or with "), strings.Join(u.Spec.Links, " or with ")),
-			"Within: the paper's value lies between the two, so that by this model it could be what the paper measured. It is no more than that: the span says what is not known of the paper's runs, and not what they were.",
-		},
-	}
-	t.Texts("of", "network", "cell")
-	t.Numbers("paper", "lowest", "highest")
-	t.Texts("within")
-	add := func(of, network, cell string, paper float64, printed any, e extent) {
-		t.Add(of, network, cell, printed, e.low.Value(), e.high.Value(), lab.YesOrNo(e.low.X <= paper && paper <= e.high.X))
+	rows := shown.Rows{}
+	add := func(of, network, cell string, paper lab.Value, e extent) {
+		rows[""] = append(rows[""], shown.Values{"of": of, "network": network, "cell": cell, "paper": paper, "low": e.low.Value(), "high": e.high.Value()})
 	}
 	for _, s := range u.figure3.scenarios() {
 		if s.Name == s.of.Base {
@@ -194,7 +188,7 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		add("Figure 3", s.of.Name, s.Name, s.Paper.Number(), s.paper(), e)
+		add("Figure 3", s.of.Name, s.Name, s.paper(), e)
 	}
 	three := &u.table3.Spec.Scale
 	var read []*cells.Modelled
@@ -216,40 +210,27 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 					e.add(m.Relative(m.Networks[i], v, c))
 				}
 			}
-			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Number(), n.Paper.Of(c).Value, e)
+			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Printed(""), e)
 		}
 	}
-	within := 0
-	for _, row := range t.Rows {
-		if row[t.Column("within")].Text == "yes" {
-			within++
-		}
-	}
-	t.Notes = append(lab.StarNote(t), fmt.Sprintf("Within: %d of %d.", within, len(t.Rows)))
-	return &lab.Report{Tables: []*lab.Table{t, u.linkTable(read)}}, nil
-}
-
-// linkTable is Table 3 by table3's default convention and by the spec's reading, over each use of the links.
-func (u *unstated) linkTable(read []*cells.Modelled) *lab.Table {
-	three := &u.table3.Spec.Scale
-	t := &lab.Table{
-		ID: u.ID() + "-links", Title: "Table 3 over the use of the links",
-		Caption: []string{fmt.Sprintf("Default: %v. Reading: %v, chosen after the default had been compared with the paper, as the paper's mini-batch was adjusted only to fit memory, and layers of equal FLOPs take unequal times. Error: the mean absolute one over both networks.",
-			three.ConventionsOf(three.Networks[0])[0], u.reading())},
-	}
-	t.Texts("convention", "accelerator")
-	t.Numbers("error")
-	for _, v := range []struct {
-		name string
-		is   cells.Convention
-	}{{"default", three.ConventionsOf(three.Networks[0])[0]}, {"reading", u.reading()}} {
+	standard := three.ConventionsOf(three.Networks[0])[0]
+	for i, is := range []cells.Convention{standard, u.reading()} {
 		for j, m := range read {
 			off := 0.0
 			for _, n := range m.Networks {
-				off += m.Errors(n, v.is).Last / float64(len(m.Networks))
+				off += m.Errors(n, is).Last / float64(len(m.Networks))
 			}
-			t.Add(v.name, cmp.Or(u.links[j].Name, asPublished), lab.Percent(off, 1))
+			rows["links"] = append(rows["links"], shown.Values{"convention": []string{"default", "reading"}[i], "accelerator": cmp.Or(u.links[j].Name, asPublished), "error": off})
 		}
 	}
-	return t
+	r, err := u.Spec.Spec.Report(u, "", shown.Showing{ID: u.ID(), Title: u.Title(), Data: u.data(), Rows: rows})
+	if err == nil {
+		r.Tables[0].Notes = append(lab.StarNote(r.Tables[0]), r.Tables[0].Notes...)
+	}
+	return r, err
+}
+
+// data is what the templates of the spec's words have.
+func (u *unstated) data() map[string]any {
+	return map[string]any{"Spec": &u.Spec, "Default": u.table3.Spec.ConventionsOf(u.table3.Spec.Networks[0])[0], "Reading": u.reading()}
 }

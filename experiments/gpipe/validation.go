@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpipebench/lab"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -83,14 +84,8 @@ func (v *validationSpec) shapes(p validationProfile) (all []simulate.ProbeShape)
 	return all
 }
 
-func (v *validationSpec) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) error {
-	timed.ShowModelled(c, timed.ModelledTable[simulate.ProbeShape]{
-		Runs: v.shapes(c.Profile), Within: v.Within, Panel: "network", Group: "K",
-		First: []timed.Column[simulate.ProbeShape]{
-			timed.Text("network", func(p simulate.ProbeShape) any { return p.Model.Name }),
-			timed.Number("K", func(p simulate.ProbeShape) any { return p.K }),
-			timed.Number("M", func(p simulate.ProbeShape) any { return p.M }),
-		},
-	})
-	return nil
+func (v *validationSpec) show(c *timed.Comparison[validationProfile, simulate.ProbeShape, timed.ModelledStep]) (shown.Rows, error) {
+	return timed.ModelledRows(c, v.shapes(c.Profile), v.Within, func(p simulate.ProbeShape) shown.Values {
+		return shown.Values{"network": p.Model.Name, "K": p.K, "M": p.M}
+	}), nil
 }

@@ -10,16 +10,17 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type secondsSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	pod         `yaml:",inline"`
-	Networks    []submitted `yaml:"networks"`
-	Printed     []struct {  // figures of the paper that are others elsewhere
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	pod        `yaml:",inline"`
+	Networks   []submitted `yaml:"networks"`
+	Printed    []struct {  // figures of the paper that are others elsewhere
 		ID      string       `yaml:"id" want:"id,key"`
 		What    string       `yaml:"what" want:"name"`
 		Printed lab.Verbatim `yaml:"printed"`
@@ -125,7 +126,7 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 		for _, n := range s.Networks {
 			for _, r := range n.Runs[:min(s.Profiles[profile].Most, len(n.Runs))] {
 				rows = append(rows, cells.Row[podStep]{
-					Has: cells.Values{
+					Has: shown.Values{
 						"network": n.Name, "cores": r.Torus.cores(), "spatial": r.spatial(), "batch": r.Batch,
 						"epochs": r.Epochs.Printed(""), "steps": r.steps(n.Examples), "logged": r.Seconds.Number(),
 					},
@@ -137,7 +138,7 @@ var benchmarkSeconds = cells.Kind[secondsSpec, podStep]{
 			}
 		}
 		for _, p := range s.Printed {
-			rows = append(rows, cells.Row[podStep]{Of: "printed", Has: cells.Values{"id": p.ID, "what": p.What, "printed": p.Printed.Printed(""), "found": p.Found.Printed(""), "in": p.In}})
+			rows = append(rows, cells.Row[podStep]{Of: "printed", Has: shown.Values{"id": p.ID, "what": p.What, "printed": p.Printed.Printed(""), "found": p.Found.Printed(""), "in": p.In}})
 		}
 		return rows, nil
 	},

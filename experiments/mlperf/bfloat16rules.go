@@ -13,6 +13,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -22,12 +23,12 @@ import (
 )
 
 type rulesSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	Model       train.Model `yaml:"model"`
-	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
-	Batch       int         `yaml:"batch" want:"2..65536"`
-	Rules       []struct {
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Model      train.Model `yaml:"model"`
+	Optimizer  string      `yaml:"optimizer" want:"optimizer"`
+	Batch      int         `yaml:"batch" want:"2..65536"`
+	Rules      []struct {
 		ID    string `yaml:"id" want:"id,key"`
 		What  string `yaml:"what" want:"shown"`
 		Paper int    `yaml:"paper" want:"0..64"` // bits; 0: not stated
@@ -67,7 +68,7 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 				paper = lab.Whole(int64(r.Paper), strconv.Itoa(r.Paper))
 			}
 			rows = append(rows, cells.Row[foundBits]{
-				Has: cells.Values{"id": r.ID, "what": r.What, "paper": paper, "stated": r.Paper > 0},
+				Has: shown.Values{"id": r.ID, "what": r.What, "paper": paper, "stated": r.Paper > 0},
 				Reads: []cells.Cell[foundBits]{{
 					Sample: r.ID,
 					Make: func(ctx context.Context) (f foundBits, err error) {
@@ -77,8 +78,8 @@ var bfloat16Rules = cells.Kind[rulesSpec, foundBits]{
 						}
 						return finders[r.ID](ran), nil
 					},
-					Values: func(f foundBits) cells.Values {
-						return cells.Values{"bits": lab.Ints(" and ", f.Bits), "of": f.Of, "same": slices.Equal(f.Bits, []int{r.Paper})}
+					Values: func(f foundBits) shown.Values {
+						return shown.Values{"bits": lab.Ints(" and ", f.Bits), "of": f.Of, "same": slices.Equal(f.Bits, []int{r.Paper})}
 					},
 				}},
 			})

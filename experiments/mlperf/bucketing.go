@@ -12,6 +12,7 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/trained"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -19,13 +20,14 @@ import (
 
 // bucketingSpec is spec.yaml.
 type bucketingSpec struct {
-	lab.Head `yaml:",inline"`
-	Setup    lab.SetupSpec  `yaml:"setup"`
-	Ways     []bucketingWay `yaml:"ways"`
-	OneHost  string         `yaml:"one_host" want:"name"`
-	Paper    lab.Verbatim   `yaml:"paper"`
-	Replicas []int          `yaml:"replicas" want:"1..65536"`
-	Trained  []string       `yaml:"trained" want:"name"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	Setup      lab.SetupSpec  `yaml:"setup"`
+	Ways       []bucketingWay `yaml:"ways"`
+	OneHost    string         `yaml:"one_host" want:"name"`
+	Paper      lab.Verbatim   `yaml:"paper"`
+	Replicas   []int          `yaml:"replicas" want:"1..65536"`
+	Trained    []string       `yaml:"trained" want:"name"`
 
 	Profiles map[string]bucketingProfile `yaml:"profiles"`
 }
@@ -94,6 +96,9 @@ func (b *bucketing) Resolve() *lab.Problem {
 			return lab.At(fmt.Errorf("want %d or more, those of a mini-batch", p.Counted.Batch), append(at, "counted", "pairs")...)
 		case p.Training.Steps != 0:
 			return lab.At(errors.New("want none, as they follow from epochs"), append(at, "training", "steps")...)
+		}
+		if p := b.Spec.CheckForms(b.data(p)); p != nil {
+			return p
 		}
 	}
 	return nil
@@ -256,65 +261,57 @@ func (r *bucketingTrained) Check() error {
 	return errors.Join(r.Reached.Check(), records.CheckHash("weights_sha256", r.SHA256))
 }
 
+// data is what the templates of the spec's words have.
+func (b *bucketing) data(p bucketingProfile) map[string]any { return map[string]any{"Profile": p} }
+
+// Report has a row for each way and number of replicas, and one for each way that is trained.
 func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 	p, err := lab.ProfileOf(b.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	epoch, err := b.epochTable(log, p)
-	if err != nil {
-		return nil, err
-	}
-	trained, panel, err := b.trainedTable(log, p)
-	if err != nil {
-		return nil, err
-	}
-	r := &lab.Report{Tables: []*lab.Table{epoch, trained}}
-	bars := plot.TableBars{Panel: "replicas", Group: "way", Y: "% of positions", Bars: []string{"padding and waiting"}}.Panels(epoch)
-	r.Files, err = plot.Figure(b, lab.N(len(p.Seeds), "seed"), r.Tables, append(bars, panel))
-	return r, err
-}
-
-// bucketingPart is a share that is not in a whole.
-func bucketingPart(of, whole int64) float64 { return 1 - float64(of)/float64(whole) }
-
-func (b *bucketing) epochTable(log *records.Log, p bucketingProfile) (*lab.Table, error) {
-	t := &lab.Table{ID: b.ID(), Title: b.Title(), Caption: []string{
-		fmt.Sprintf("An epoch of %d pairs of the invented language in mini-batches of %d. Positions are places for tokens, of both sides; a replica's part of a mini-batch is padded to its own longest sentences, and a step takes as long as the part with the most positions.", p.Counted.Pairs, p.Counted.Batch),
-		"Padding: of all positions of the parts. Imbalance: positions of the largest part over those of the mean part. Padding and waiting: what no token is computed in, of a step's time on all replicas. Steps: their time over that of the first row's with as many replicas. Against one host: the same over that of the row with one host and the same window. Shape: padding in the shapes of compiled programs.",
-	}}
-	t.Texts("way")
-	t.Numbers("window", "hosts", "replicas", "padding", "imbalance", "padding and waiting", "steps", "against one host", "paper, up to", "padding, shape")
-	all := map[string]bucketingFigures{}
+	counted := map[string]bucketingFigures{}
 	for _, w := range b.Spec.Ways {
 		var f bucketingFigures
 		if err := log.Get(bucketingEpochOf(w), &f); err != nil {
 			return nil, err
 		}
-		all[w.Name] = f
+		counted[w.Name] = f
 	}
+	rows := shown.Rows{}
+	first, alone := counted[b.Spec.Ways[0].Name], counted[b.Spec.OneHost]
 	for _, w := range b.Spec.Ways {
-		f, window := all[w.Name], any(lab.Absent)
-		if w.Window > 0 {
-			window = w.Window
+		f, paper := counted[w.Name], lab.Absent
+		if w.Apart && b.Spec.Paper != "" {
+			paper = lab.Value{Text: fmt.Sprintf("+%s%%", b.Spec.Paper), Numbers: []float64{1 + b.Spec.Paper.Number()/100}}
 		}
 		for _, r := range b.Spec.Replicas {
-			over := func(base bucketingFigures) lab.Value {
-				return lab.Fixed(float64(f.Slowest[r])/float64(f.Tokens)*float64(base.Tokens)/float64(base.Slowest[r]), 3)
-			}
-			against, paper := lab.Absent, lab.Absent
-			if w.Hosts > 1 {
-				against = over(all[b.Spec.OneHost])
-			}
-			if w.Apart && b.Spec.Paper != "" {
-				paper = lab.Value{Text: fmt.Sprintf("+%s%%", b.Spec.Paper), Numbers: []float64{1 + b.Spec.Paper.Number()/100}}
-			}
-			waste := bucketingPart(f.Tokens, f.Slowest[r])
-			t.Add(w.Name, window, max(w.Hosts, 1), r, lab.Percent(bucketingPart(f.Tokens, f.Parts[r]), 1), lab.Fixed(float64(f.Slowest[r])/float64(f.Parts[r]), 3),
-				lab.Percent(waste, 1), over(all[b.Spec.Ways[0].Name]), against, paper, lab.Percent(bucketingPart(f.Tokens, f.Shaped), 1))
+			rows[""] = append(rows[""], shown.Values{
+				"way": w.Name, "window": w.Window, "hosts": max(w.Hosts, 1), "replicas": r, "paper": paper,
+				"tokens": f.Tokens, "parts": f.Parts[r], "slowest": f.Slowest[r], "shaped": f.Shaped,
+				"first_tokens": first.Tokens, "first_slowest": first.Slowest[r], "alone_tokens": alone.Tokens, "alone_slowest": alone.Slowest[r],
+			})
 		}
 	}
-	return t, nil
+	dots := &plot.DotPanel{Title: "epochs to the accuracy", Y: "epochs", Zero: true}
+	var base bucketingMade
+	for i, a := range b.arms(p) {
+		m, err := b.made(log, p, a)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			base = m
+		}
+		dots.Add(a.Name, m.epochs)
+		rows["epochs"] = append(rows["epochs"], shown.Values{
+			"way": a.Name, "baseline": i == 0, "reached": lab.Joined("%v of %v", m.reached, len(p.Seeds)), "all": m.reached == len(p.Seeds), "params": m.params,
+			"tokens": m.Tokens, "longest": m.Longest, "epochs": lab.Mean(m.epochs, 1), "deviation": lab.SD(m.epochs, 1), "positions": stats.Sampled(m.positions).Mean,
+			"epochs_over": lab.GeometricMean(m.epochs, base.epochs, 3), "positions_over": lab.GeometricMean(m.positions, base.positions, 3),
+		})
+	}
+	from := shown.Showing{ID: b.ID(), Title: b.Title(), Data: b.data(p), Rows: rows}
+	return b.Spec.Spec.Report(b, lab.N(len(p.Seeds), "seed"), from, dots)
 }
 
 // bucketingMade are a way's trainings.
@@ -326,50 +323,23 @@ type bucketingMade struct {
 	params    int64
 }
 
-func (b *bucketing) trainedTable(log *records.Log, p bucketingProfile) (*lab.Table, plot.Axes, error) {
-	dots := &plot.DotPanel{Title: "epochs to the accuracy", Y: "epochs", Zero: true}
-	var all []*bucketingMade
-	for _, a := range b.arms(p) {
-		m := &bucketingMade{}
-		if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
-			return nil, nil, err
-		}
-		for _, seed := range p.Seeds {
-			var r bucketingTrained
-			if err := log.Get(a.Sample(seed), &r); err != nil {
-				return nil, nil, err
-			}
-			epochs := p.Epochs
-			if r.Epochs > 0 {
-				epochs = r.Epochs
-				m.reached++
-			}
-			m.params = r.Params
-			m.epochs = append(m.epochs, float64(epochs))
-			m.positions = append(m.positions, float64(epochs)*float64(m.Longest))
-		}
-		all = append(all, m)
-		dots.Add(a.Name, m.epochs)
+func (b *bucketing) made(log *records.Log, p bucketingProfile, a trained.Arm) (m bucketingMade, err error) {
+	if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
+		return m, err
 	}
-	t := &lab.Table{ID: b.ID() + "-epochs", Title: "Bucketing: epochs to an accuracy against padding", Caption: []string{
-		fmt.Sprintf("%v, %d parameters, trained in mini-batches of %d of %d pairs until %g%% of the held-out targets are ranked first, looked for after every epoch, at most %d. Means over %d seeds; an epoch has the same pairs in every row.",
-			p.Training.Model, all[0].params, p.Training.Batch, p.Data.Pairs, p.Accuracy, p.Epochs, len(p.Seeds)),
-		"Padding: of the positions of mini-batches padded to their longest sentences. Positions: of all epochs up to the accuracy, in millions; ratios to the first row are paired by seed, geometric means with their 95% interval.",
-	}}
-	t.Texts("way")
-	t.Numbers("reached", "padding", "epochs", "deviation", "epochs / first", "positions, millions", "positions / first")
-	for i, m := range all {
-		against := func(own, base []float64) lab.Value {
-			if i == 0 {
-				return lab.Absent
-			}
-			return lab.GeometricMean(own, base, 3)
+	for _, seed := range p.Seeds {
+		var r bucketingTrained
+		if err := log.Get(a.Sample(seed), &r); err != nil {
+			return m, err
 		}
-		t.Add(b.Spec.Trained[i], lab.Joined("%v of %v", m.reached, len(p.Seeds)), lab.Percent(bucketingPart(m.Tokens, m.Longest), 1),
-			lab.Mean(m.epochs, 1), lab.SD(m.epochs, 1), against(m.epochs, all[0].epochs), lab.Fixed(stats.Sampled(m.positions).Mean/1e6, 2), against(m.positions, all[0].positions))
-		if m.reached < len(p.Seeds) {
-			t.Notes = []string{"A training that has not reached the accuracy counts as one with all epochs, which is too few."}
+		epochs := p.Epochs
+		if r.Epochs > 0 {
+			epochs = r.Epochs
+			m.reached++
 		}
+		m.params = r.Params
+		m.epochs = append(m.epochs, float64(epochs))
+		m.positions = append(m.positions, float64(epochs)*float64(m.Longest))
 	}
-	return t, dots, nil
+	return m, nil
 }

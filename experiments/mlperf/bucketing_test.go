@@ -67,7 +67,6 @@ func TestBucketingFigures(t *testing.T) {
 			t.Fatal(w.Name, err)
 		}
 		of[w.Name] = f
-		t.Logf("%s: padding %.3f, waiting of 64 replicas %.3f", w.Name, bucketingPart(f.Tokens, f.Longest), bucketingPart(f.Tokens, f.Slowest[64]))
 	}
 	none := of["none"]
 	for name, f := range of {

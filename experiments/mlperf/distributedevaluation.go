@@ -7,22 +7,23 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type evaluationSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	pod         `yaml:",inline"`
-	Model       train.Model     `yaml:"model"`
-	Optimizer   string          `yaml:"optimizer" want:"optimizer"`
-	Images      int             `yaml:"images" want:"1..1000000000"` // of an epoch
-	HeldOut     int             `yaml:"held_out" want:"1..1000000000"`
-	Every       int             `yaml:"every" want:"1..1000"`  // epochs
-	Alone       int             `yaml:"alone" want:"1..65536"` // images of a mini-batch of a core that evaluates by itself
-	Card        int             `yaml:"card" want:"1..65536"`  // cores
-	Runs        []evaluationRun `yaml:"runs"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	pod        `yaml:",inline"`
+	Model      train.Model     `yaml:"model"`
+	Optimizer  string          `yaml:"optimizer" want:"optimizer"`
+	Images     int             `yaml:"images" want:"1..1000000000"` // of an epoch
+	HeldOut    int             `yaml:"held_out" want:"1..1000000000"`
+	Every      int             `yaml:"every" want:"1..1000"`  // epochs
+	Alone      int             `yaml:"alone" want:"1..65536"` // images of a mini-batch of a core that evaluates by itself
+	Card       int             `yaml:"card" want:"1..65536"`  // cores
+	Runs       []evaluationRun `yaml:"runs"`
 
 	Profiles map[string]mostRuns `yaml:"profiles"`
 }
@@ -74,7 +75,7 @@ var distributedEvaluation = cells.Kind[evaluationSpec, passes]{
 		for _, r := range s.Runs[:s.Profiles[profile].Most] {
 			cores := r.Torus.cores()
 			rows = append(rows, cells.Row[passes]{
-				Has: cells.Values{
+				Has: shown.Values{
 					"cores": cores, "batch": r.Batch, "images": s.Images, "held_out": s.HeldOut, "every": s.Every,
 					"batches": batches(r.Batch), "batches_alone": batches(s.Alone), "batches_card": batches(s.Card * s.Alone),
 				},

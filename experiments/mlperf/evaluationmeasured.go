@@ -12,7 +12,7 @@ import (
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -186,46 +186,21 @@ func evaluated(ctx context.Context, t *train.Training, l *train.Loop) (*evaluati
 	return made, all, nil
 }
 
-// trainedFor is the time from one evaluation to the next, by round.
-func trainedFor(c *evaluationRuns, r int) []float64 {
-	return c.Each(r, func(o *evaluationRecord) float64 { return float64(c.Profile.Every) * o.Step })
-}
-
-func evaluatedFor(c *evaluationRuns, r int) []float64 {
-	return c.Each(r, func(o *evaluationRecord) float64 { return o.Evaluate })
-}
-
-// evaluationShare is the share of an evaluation on some replicas in the time with the training on r
-// before it, by round.
-func evaluationShare(c *evaluationRuns, r, on int) (all []float64) {
-	training := trainedFor(c, r)
-	for i, e := range evaluatedFor(c, on) {
-		all = append(all, e/(training[i]+e))
+func (x *evaluationMeasuredSpec) show(c *evaluationRuns) (shown.Rows, error) {
+	training := func(c *evaluationRuns, r int) []float64 { // from one evaluation to the next
+		return c.Each(r, func(o *evaluationRecord) float64 { return float64(c.Profile.Every) * o.Step })
 	}
-	return all
-}
-
-func (x *evaluationMeasuredSpec) show(c *evaluationRuns) error {
-	median := func(c *evaluationRuns, r, on int) any { return lab.Percent(stats.Median(evaluationShare(c, r, on)), 1) }
-	timed.Fill(c.Table, x.Replicas,
-		timed.Number("R", func(r int) any { return r }),
-		timed.Number("padded", func(r int) any { return c.Of[r][0].Padded }),
-		timed.Times("measured training", func(r int) []float64 { return trainedFor(c, r) }),
-		timed.Times("measured evaluation", func(r int) []float64 { return evaluatedFor(c, r) }),
-		timed.Ratios("measured speedup", func(r int) (one, of []float64) { return evaluatedFor(c, 1), evaluatedFor(c, r) }),
-		timed.Percents("measured share, all", 1, func(r int) []float64 { return evaluationShare(c, r, r) }),
-		timed.Percents("measured share, one", 1, func(r int) []float64 { return evaluationShare(c, r, 1) }),
-		timed.Number("Amdahl, one", func(r int) any {
-			ideal, one := stats.Median(trainedFor(c, 1))/float64(r), stats.Median(evaluatedFor(c, 1))
-			return lab.Percent(one/(ideal+one), 1)
-		}),
-		c.SameBits(1, x.Replicas, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
-		c.Referred("share, all, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, r) }),
-		c.Referred("share, one, "+c.Beside, func(b *evaluationRuns, r int) any { return median(b, r, 1) }),
-	)
-	c.Panels = plot.TableBars{
-		Title: "evaluations", Group: "R", Y: "% of the time", Bars: []string{"measured share, all", "measured share, one"},
-		Names: map[string]string{"measured share, all": "measured, on all of the replicas", "measured share, one": "measured, on one of the replicas"},
-	}.Panels(c.Table)
-	return nil
+	evaluation := func(c *evaluationRuns, r int) []float64 {
+		return c.Each(r, func(o *evaluationRecord) float64 { return o.Evaluate })
+	}
+	var rows []shown.Values
+	for _, r := range x.Replicas {
+		rows = append(rows, shown.Values{
+			"R": r, "padded": c.Of[r][0].Padded, "training": training(c, r), "evaluation": evaluation(c, r),
+			"one_training": training(c, 1), "one_evaluation": evaluation(c, 1),
+			"same":            c.SameBits(r, 1, "evaluations on %s replicas", (*evaluationRecord).sameOutcome),
+			"before_training": training(c.Before, r), "before_evaluation": evaluation(c.Before, r), "before_one": evaluation(c.Before, 1),
+		})
+	}
+	return shown.Rows{"": rows}, nil
 }

@@ -8,13 +8,14 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/nn"
 	"gpipebench/train"
 )
 
 type summationSpec struct {
 	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	Accelerator string       `yaml:"accelerator" want:"accelerator"`
 	Model       train.Model  `yaml:"model"`
 	Sides       []int        `yaml:"sides" want:"2..256,ascending"` // of the tori
@@ -34,8 +35,8 @@ type summed struct {
 
 // values have the sums of gradients that lie in one buffer, by algorithm, and both parts of that
 // on a torus.
-func (s summed) values() cells.Values {
-	all := cells.Values{"tensors": s.Tensors, "parameters": s.Bytes / 4, "bytes": s.Bytes, "copy": s.Copy, "overheads": s.Overheads}
+func (s summed) values() shown.Values {
+	all := shown.Values{"tensors": s.Tensors, "parameters": s.Bytes / 4, "bytes": s.Bytes, "copy": s.Copy, "overheads": s.Overheads}
 	for _, k := range []reduction.Kind{reduction.Ring, reduction.Tree, reduction.Torus} {
 		all["sum_"+k.String()] = s.Sums[k.String()][0] + s.Sums[k.String()][1]
 	}
@@ -53,7 +54,7 @@ var gradientSummation = cells.Kind[summationSpec, summed]{
 				paper = s.Paper.Printed("")
 			}
 			rows = append(rows, cells.Row[summed]{
-				Has: cells.Values{"cores": side * side, "paper": paper},
+				Has: shown.Values{"cores": side * side, "paper": paper},
 				Reads: []cells.Cell[summed]{{Sample: fmt.Sprintf("side=%d", side), Values: summed.values, Make: func(context.Context) (summed, error) {
 					return s.sum(side)
 				}}},

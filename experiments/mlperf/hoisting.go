@@ -11,7 +11,7 @@ import (
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -191,16 +191,7 @@ func (h *hoistingSpec) models(c *hoistingRuns) ([]*accelerator.Accelerator, erro
 	return models, nil
 }
 
-// hoistingBatch is what comes out for a batch.
-type hoistingBatch struct {
-	batch           int
-	hoisted, inside []float64 // seconds, by round
-	modelled        []float64 // the model's factor, by round
-	over            []float64 // the measured factor over it
-	pod             [2]float64
-}
-
-func (h *hoistingSpec) batches(c *hoistingRuns) (all []hoistingBatch, err error) {
+func (h *hoistingSpec) show(c *hoistingRuns) (shown.Rows, error) {
 	models, err := h.models(c)
 	if err != nil {
 		return nil, err
@@ -209,55 +200,30 @@ func (h *hoistingSpec) batches(c *hoistingRuns) (all []hoistingBatch, err error)
 	if err != nil {
 		return nil, err
 	}
+	dtype := lab.Named(train.ParseDType, h.DType)
+	times := func(c *hoistingRuns, b int) (hoisted, inside []float64) {
+		if c == nil {
+			return nil, nil
+		}
+		of := c.Profile.Measured.in(b)
+		return c.Each(of[0], (*layerTimes).seconds), c.Each(of[1], (*layerTimes).seconds)
+	}
+	var rows []shown.Values
 	for _, b := range h.Batches {
 		of, large := c.Profile.Measured.in(b), h.Pod.in(b)
-		r := hoistingBatch{batch: b, hoisted: c.Each(of[0], (*layerTimes).seconds), inside: c.Each(of[1], (*layerTimes).seconds)}
-		for i, l := range large {
-			r.pod[i] = l.on(pod, lab.Named(train.ParseDType, h.DType), false)
+		var modelled []float64 // the factor, by round
+		for _, a := range models {
+			modelled = append(modelled, of[1].on(a, graph.F32, true)/of[0].on(a, graph.F32, true))
 		}
-		for round, a := range models {
-			factor := of[1].on(a, graph.F32, true) / of[0].on(a, graph.F32, true)
-			r.modelled, r.over = append(r.modelled, factor), append(r.over, r.inside[round]/r.hoisted[round]/factor)
-		}
-		all = append(all, r)
+		hoisted, inside := times(c, b)
+		before, beforeInside := times(c.Before, b)
+		rows = append(rows, shown.Values{
+			"batch": b, "hoisted": hoisted, "inside": inside, "modelled": modelled, "near": h.Within / 100,
+			"pod_hoisted": large[0].on(pod, dtype, false), "pod_inside": large[1].on(pod, dtype, false),
+			"before_hoisted": before, "before_inside": beforeInside,
+		})
 	}
-	return all, nil
-}
-
-func (h *hoistingSpec) show(c *hoistingRuns) error {
-	all, err := h.batches(c)
-	if err != nil {
-		return err
-	}
-	on := h.Accelerator
-	columns := []timed.Column[hoistingBatch]{
-		timed.Number("batch", func(r hoistingBatch) any { return r.batch }),
-		timed.Times("hoisted", func(r hoistingBatch) []float64 { return r.hoisted }),
-		timed.Times("inside", func(r hoistingBatch) []float64 { return r.inside }),
-		timed.Ratios("measured inside / hoisted", func(r hoistingBatch) (over, under []float64) { return r.inside, r.hoisted }),
-		timed.Number("modelled inside / hoisted", func(r hoistingBatch) any { return lab.Fixed(stats.Median(r.modelled), 2) }),
-		timed.Medians("measured / modelled", func(x float64) lab.Value { return lab.Fixed(x, 3) }, func(r hoistingBatch) []float64 { return r.over }).Headed("95%, measured / modelled"),
-		timed.Text("within", func(r hoistingBatch) any {
-			off := stats.Median(r.over)
-			return lab.YesOrNo(off >= 1-h.Within/100 && off <= 1+h.Within/100)
-		}),
-		timed.Number("hoisted examples/s", func(r hoistingBatch) any { return lab.Number("%.4g", float64(r.batch)/stats.Median(r.hoisted)) }),
-		timed.Number(on+" hoisted", func(r hoistingBatch) any { return lab.Seconds(r.pod[0]) }),
-		timed.Number(on+" inside", func(r hoistingBatch) any { return lab.Seconds(r.pod[1]) }),
-		timed.Number(on+" inside / hoisted", func(r hoistingBatch) any { return lab.Fixed(r.pod[1]/r.pod[0], 2) }),
-	}
-	if c.Before != nil {
-		columns = append(columns, timed.Number("inside / hoisted, "+c.Beside, func(r hoistingBatch) any {
-			of := c.Before.Profile.Measured.in(r.batch)
-			return lab.Fixed(stats.RatioOf(c.Before.Each(of[1], (*layerTimes).seconds), c.Before.Each(of[0], (*layerTimes).seconds)).Median, 2)
-		}))
-	}
-	timed.Fill(c.Table, all, columns...)
-	c.Panels = []plot.Axes{plot.TableLines{Title: "inside / hoisted", X: "examples a core", Y: "times as long", Over: "batch", Lines: []plot.TableLine{
-		{Name: "measured", Column: "measured inside / hoisted"}, {Name: "modelled", Column: "modelled inside / hoisted", Dashed: true},
-		{Name: "modelled on " + on, Column: on + " inside / hoisted", Dashed: true},
-	}}.Panel(c.Table)}
-	return nil
+	return shown.Rows{"": rows}, nil
 }
 
 // recurrentLayer is a recurrent layer with as many inputs as units, and how many examples it gets.

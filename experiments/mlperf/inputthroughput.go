@@ -11,7 +11,7 @@ import (
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 )
 
@@ -129,47 +129,17 @@ func (x *inputSpec) measure(ctx context.Context, p inputProfile, _ struct{}) (*m
 	return made, nil
 }
 
-// taken is how many pairs a second cores took.
-func (x *inputSpec) taken(l loggedRate) float64 {
-	return float64(x.Pairs) / l.Seconds.Number()
-}
-
-func (x *inputSpec) show(c *inputRuns) error {
-	thousands := func(rate float64) lab.Value { return lab.Fixed(rate/1e3, 1) }
-	kept := func(c *inputRuns) []float64 { return c.Each(struct{}{}, (*madePairs).kept) }
-	texts := c.Each(struct{}{}, (*madePairs).texts)
-	over := func(rates []float64, l loggedRate) any {
-		relative := make([]float64, len(rates))
-		for i, r := range rates {
-			relative[i] = r / x.taken(l)
+func (x *inputSpec) show(c *inputRuns) (shown.Rows, error) {
+	var rows []shown.Values
+	for _, l := range x.Logged {
+		row := shown.Values{
+			"cores": l.Cores, "batch": l.Batch, "hosts": l.Hosts, "taken": float64(x.Pairs) / l.Seconds.Number(), "paper": lab.Verbatim(""),
+			"made": c.Each(struct{}{}, (*madePairs).kept), "texts": c.Each(struct{}{}, (*madePairs).texts), "before": c.Before.Each(struct{}{}, (*madePairs).kept),
 		}
-		return lab.Median(relative, func(r float64) lab.Value { return lab.Fixed(r, 2) })[0]
+		if float64(l.Cores) == x.Paper.Number() {
+			row["paper"] = x.Paper
+		}
+		rows = append(rows, row)
 	}
-	columns := []timed.Column[loggedRate]{
-		timed.Number("cores", func(l loggedRate) any { return l.Cores }),
-		timed.Number("mini-batch", func(l loggedRate) any { return l.Batch }),
-		timed.Number("hosts in the program", func(l loggedRate) any { return l.Hosts }),
-		timed.Number("taken", func(l loggedRate) any { return thousands(x.taken(l)) }),
-		timed.Medians("made", thousands, func(loggedRate) []float64 { return kept(c) }),
-		timed.Number("measured made / taken", func(l loggedRate) any { return over(kept(c), l) }),
-		timed.Number("cores for one", func(l loggedRate) any {
-			return lab.Number("%.0f", stats.Median(kept(c))/x.taken(l)*float64(l.Cores))
-		}),
-		timed.Number("from texts", func(loggedRate) any { return lab.Median(texts, thousands)[0] }),
-		timed.Number("texts / taken", func(l loggedRate) any { return over(texts, l) }),
-		timed.Number("paper, too many for one", func(l loggedRate) any {
-			if float64(l.Cores) != x.Paper.Number() {
-				return lab.Absent
-			}
-			return x.Paper
-		}),
-	}
-	if c.Before != nil {
-		columns = append(columns, timed.Number("made / taken, "+c.Beside, func(l loggedRate) any { return over(kept(c.Before), l) }))
-	}
-	timed.Fill(c.Table, x.Logged, columns...)
-	c.Panels = []plot.Axes{plot.TableLines{Title: "pairs a second", X: "cores", Y: "thousands", Over: "cores", Logarithmic: true, Lines: []plot.TableLine{
-		{Name: "taken", Column: "taken"}, {Name: "measured, made from ids", Column: "made", Dashed: true}, {Name: "measured, made from texts", Column: "from texts", Dashed: true},
-	}}.Panel(c.Table)}
-	return nil
+	return shown.Rows{"": rows}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
@@ -21,7 +22,7 @@ import (
 
 type maskRCNNSpec struct {
 	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
+	shown.Spec  `yaml:",inline"`
 	Accelerator string `yaml:"accelerator" want:"accelerator"`
 	DType       string `yaml:"dtype" want:"dtype"`
 	maskRCNN    `yaml:",inline"`
@@ -54,7 +55,7 @@ const (
 )
 
 // values are for an image's cores alone, and with the others of a torus.
-func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) cells.Values {
+func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) shown.Values {
 	bytes := float64(floatBytes * s.Params)
 	update := func(of int) float64 { // of one parameter in of, and clearing all gradients
 		return a.Moving(accelerator.Update, updateFloats*bytes/float64(of)) + a.Moving(accelerator.Clear, bytes)
@@ -68,7 +69,7 @@ func (s maskRCNNStep) values(a *accelerator.Accelerator, cores int, on torus) ce
 		second, sums = max(s.Boxes, s.Masks), s.First.Sums+sent(a.Hop(), float64(floatBytes*s.Branch))
 	}
 	reduce, gather := reduction.Cost(reduction.Torus, on.X, on.Y, bytes, a.Hop())
-	return cells.Values{
+	return shown.Values{
 		"first": s.First.Seconds() - s.First.Sums, "boxes": s.Boxes, "masks": s.Masks, "second": second, "handed": s.Handed, "sums": sums,
 		"update": update(1), "divided": update(on.cores()), "reduce": reduce + gather,
 	}
@@ -110,7 +111,7 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 		for _, examples := range s.Examples {
 			for _, cores := range s.Cores {
 				rows = append(rows, cells.Row[maskRCNNStep]{
-					Has:   cells.Values{"images": examples, "cores": cores},
+					Has:   shown.Values{"images": examples, "cores": cores},
 					Reads: []cells.Cell[maskRCNNStep]{s.cell(a, "one", examples, 1, alone), s.cell(a, "of", examples, cores, alone)},
 				})
 			}
@@ -118,7 +119,7 @@ var maskRCNNPartitioning = cells.Kind[maskRCNNSpec, maskRCNNStep]{
 		base := s.Runs[0]
 		for _, r := range s.Runs {
 			rows = append(rows, cells.Row[maskRCNNStep]{Of: "logged",
-				Has: cells.Values{
+				Has: shown.Values{
 					"cores": r.Torus.cores(), "spatial": r.spatial(), "images": r.examples(), "epochs": r.Epochs.Printed(""), "steps": r.steps(0), "logged": r.Seconds.Number(),
 					"base_steps": base.steps(0), "base_logged": base.Seconds.Number(),
 				},
@@ -134,7 +135,7 @@ func (s *maskRCNNSpec) cell(a *accelerator.Accelerator, as string, examples, cor
 	return cells.Cell[maskRCNNStep]{
 		As: as, Sample: lab.AtRates(fmt.Sprintf("examples=%d/cores=%d", examples, cores), s.Accelerator, nil),
 		Make:   func(context.Context) (maskRCNNStep, error) { return s.model(a, examples, cores) },
-		Values: func(m maskRCNNStep) cells.Values { return m.values(a, cores, on) },
+		Values: func(m maskRCNNStep) shown.Values { return m.values(a, cores, on) },
 	}
 }
 

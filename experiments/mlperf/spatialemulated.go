@@ -11,7 +11,7 @@ import (
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/nn/program"
 	"gpipebench/train"
@@ -170,7 +170,7 @@ func (all *instructionTimes) medians() (seconds float64, by map[string]partedWor
 	return seconds, by
 }
 
-// stepCauses are the columns of what keeps parts from an even share of one part's step, in
+// stepCauses are what keeps parts from an even share of one part's step, in
 // seconds of a round. An even share and the causes are the step.
 var stepCauses = []struct {
 	name string
@@ -235,45 +235,25 @@ func (r *partedStep) sameBits(other *partedStep) bool {
 	return r.SHA256 == other.SHA256 && r.Loss == other.Loss
 }
 
-func (x *spatialEmulatedSpec) show(c *partedRuns) error {
-	p := c.Profile
-	steps := func(c *partedRuns, parts int) []float64 { return c.Each(parts, (*partedStep).seconds) }
-	beside := func(parts int) []float64 {
-		return c.Each(parts, func(r *partedStep) float64 { return r.Step - stepCauses[0].of(nil, r, float64(parts)) })
-	}
-	columns := []timed.Column[int]{
-		timed.Number("S", func(parts int) any { return parts }),
-		timed.Times("measured step", func(parts int) []float64 { return steps(c, parts) }),
-		timed.Ratios("measured speedup", func(parts int) (one, of []float64) { return steps(c, 1), steps(c, parts) }),
-		timed.Ratios("measured without turns", func(parts int) (one, of []float64) { return steps(c, 1), beside(parts) }),
-		timed.Number("paper", func(parts int) any {
-			if parts == slices.Max(x.Parts) {
-				return x.Paper
-			}
-			return lab.Absent
-		}),
-		timed.Number("even", func(parts int) any { return lab.Seconds(stats.Median(steps(c, 1)) / float64(parts)) }),
-	}
-	for _, cause := range stepCauses {
-		columns = append(columns, timed.Number(cause.name, func(parts int) any {
-			if parts == 1 {
-				return lab.Absent
-			}
+func (x *spatialEmulatedSpec) show(c *partedRuns) (shown.Rows, error) {
+	var rows []shown.Values
+	for _, parts := range x.Parts {
+		row := shown.Values{
+			"S": parts, "step": c.Each(parts, (*partedStep).seconds), "one": c.Each(1, (*partedStep).seconds), "paper": lab.Verbatim(""),
+			"same":   c.SameBits(parts, 1, "steps on %s parts", (*partedStep).sameBits),
+			"before": c.Before.Each(parts, (*partedStep).seconds), "before_one": c.Before.Each(1, (*partedStep).seconds),
+		}
+		if parts == slices.Max(x.Parts) {
+			row["paper"] = x.Paper
+		}
+		for _, cause := range stepCauses {
 			var each []float64
 			for round, r := range c.Of[parts] {
 				each = append(each, cause.of(c.Of[1][round], r, float64(parts)))
 			}
-			return lab.Seconds(stats.Median(each))
-		}))
+			row[shown.Word(cause.name)] = each
+		}
+		rows = append(rows, row)
 	}
-	timed.Fill(c.Table, x.Parts, append(columns,
-		c.SameBits(1, x.Parts, "steps on %s parts", (*partedStep).sameBits),
-		c.Referred("speedup, "+c.Beside, func(b *partedRuns, parts int) any {
-			return lab.Fixed(stats.RatioOf(steps(b, 1), steps(b, parts)).Median, 2)
-		}))...)
-	c.Panels = plot.TableBars{
-		Title: fmt.Sprintf("%d images", p.Examples), Group: "S", Y: "speedup", Across: "paper", Bars: []string{"measured speedup", "measured without turns", "S"},
-		Names: map[string]string{"measured without turns": "measured, parts at once", "S": "theory, even parts"},
-	}.Panels(c.Table)
-	return nil
+	return shown.Rows{"": rows}, nil
 }

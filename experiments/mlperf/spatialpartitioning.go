@@ -7,15 +7,16 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 )
 
 type spatialSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	cells.On    `yaml:",inline"`
-	Examples    []int        `yaml:"examples" want:"1..1024"` // of all cores of an image
-	Cores       []int        `yaml:"cores" want:"1..64,first=1,ascending"`
-	Paper       lab.Verbatim `yaml:"paper"` // at the first number of examples, on the most cores
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	cells.On   `yaml:",inline"`
+	Examples   []int        `yaml:"examples" want:"1..1024"` // of all cores of an image
+	Cores      []int        `yaml:"cores" want:"1..64,first=1,ascending"`
+	Paper      lab.Verbatim `yaml:"paper"` // at the first number of examples, on the most cores
 
 	Profiles map[string]spatialProfile `yaml:"profiles"`
 }
@@ -47,7 +48,7 @@ var spatialPartitioning = cells.Kind[spatialSpec, imageStep]{
 					paper = s.Paper.Printed("")
 				}
 				rows = append(rows, cells.Row[imageStep]{
-					Has:   cells.Values{"first": b == 0, "images": examples, "cores": cores, "paper": paper},
+					Has:   shown.Values{"first": b == 0, "images": examples, "cores": cores, "paper": paper},
 					Reads: []cells.Cell[imageStep]{s.cell("one", examples, 1), s.cell("of", examples, cores)},
 				})
 			}

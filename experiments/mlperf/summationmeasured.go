@@ -9,8 +9,8 @@ import (
 	"gpipebench/internal/stats"
 	"gpipebench/lab"
 	"gpipebench/lab/exchange"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/nn/philox"
 	"gpipebench/train"
@@ -127,64 +127,38 @@ func (x *summationMeasuredSpec) record(p summationMeasuredProfile, over sumOver)
 	return &summationRecord{Command: exchange.Arguments(gradientSumName, &gradientSum{Sizes: sizes, Way: over.way, Seed: x.Seed, Times: p.Times + 1})}, err
 }
 
-func (x *summationMeasuredSpec) show(c *summationRuns) error {
+func (x *summationMeasuredSpec) show(c *summationRuns) (shown.Rows, error) {
 	sizes, err := x.Model.TrainedSizes()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	total := 0
 	for _, n := range sizes {
 		total += n
 	}
-	networks := slices.DeleteFunc(slices.Clone(x.Networks), func(n string) bool { return c.Lacks[sumOver{n, gatheredFirst}] != "" })
-	first := func(c *summationRuns, n string) []float64 {
-		return c.Each(sumOver{n, gatheredFirst}, (*summationRecord).whole)
+	whole := func(c *summationRuns, network, way string) []float64 {
+		return c.Each(sumOver{network, way}, (*summationRecord).whole)
 	}
-	piped := func(c *summationRuns, n string) []float64 {
-		return c.Each(sumOver{n, pipelined}, (*summationRecord).whole)
-	}
-	hash := func(n string) string { return c.Of[sumOver{n, gatheredFirst}][0].Ranks[0].SHA256 }
-	same := map[string]bool{}
-	for _, n := range networks {
-		same[n] = true
-		for _, r := range slices.Concat(c.Of[sumOver{n, gatheredFirst}], c.Of[sumOver{n, pipelined}]) {
-			same[n] = same[n] && r.sums(hash(n), int64(4*2*total)*int64(x.Processes-1))
+	var rows []shown.Values
+	for _, n := range x.Networks {
+		if c.Lacks[sumOver{n, gatheredFirst}] != "" {
+			continue
 		}
-		if !same[n] {
+		first, piped := c.Of[sumOver{n, gatheredFirst}], c.Of[sumOver{n, pipelined}]
+		hash := first[0].Ranks[0].SHA256
+		same := !slices.ContainsFunc(slices.Concat(first, piped), func(r *summationRecord) bool {
+			return !r.sums(hash, int64(4*2*total)*int64(x.Processes-1))
+		})
+		if !same {
 			c.Verdict = fmt.Errorf("%s: the ways end with other bits, or send OTHER bytes than an all-reduce", n)
 		}
-	}
-	referred := timed.Column[string]{}
-	if c.Before != nil {
-		referred = timed.Number("speedup, "+c.Beside, func(n string) any {
-			return lab.Fixed(stats.RatioOf(first(c.Before, n), piped(c.Before, n)).Median, 2)
+		rows = append(rows, shown.Values{
+			"network": n, "tensors": len(sizes), "bytes": 4 * total, "paper": x.Paper, "same": same, "hash": hash[:16],
+			"first": whole(c, n, gatheredFirst), "piped": whole(c, n, pipelined), "copies": c.Each(sumOver{n, gatheredFirst}, (*summationRecord).copies),
+			"before_first": whole(c.Before, n, gatheredFirst), "before_piped": whole(c.Before, n, pipelined),
 		})
 	}
-	timed.Fill(c.Table, networks,
-		timed.Text("network", func(n string) any { return n }),
-		timed.Number("tensors", func(string) any { return len(sizes) }),
-		timed.Number("bytes", func(string) any { return timed.Whole(int64(4 * total)) }),
-		timed.Times("gathered first", func(n string) []float64 { return first(c, n) }).Headed("95%, first"),
-		timed.Number("copies", func(n string) any {
-			return lab.Seconds(stats.Median(c.Each(sumOver{n, gatheredFirst}, (*summationRecord).copies)))
-		}),
-		timed.Times("pipelined", func(n string) []float64 { return piped(c, n) }),
-		timed.Ratios("measured speedup", func(n string) (over, under []float64) { return first(c, n), piped(c, n) }),
-		timed.Number("hidden", func(n string) any {
-			return lab.Fixed(stats.Median(c.Each(sumOver{n, gatheredFirst}, func(r *summationRecord) float64 { return r.whole() / (r.whole() - r.copies()) })), 2)
-		}),
-		timed.Number("paper, more than", func(string) any { return x.Paper }),
-		timed.Number("pipelined GB/s", func(n string) any { return lab.Fixed(4e-9*float64(total)/stats.Median(piped(c, n)), 2) }),
-		timed.Text("same bits", func(n string) any { return lab.YesOrNo(same[n]) }),
-		timed.Text("SHA-256", func(n string) any { return fmt.Sprintf("%.16s", hash(n)) }),
-		referred,
-	)
-	c.Table.Head("gathered first", "measured, gathered first")
-	c.Table.Head("pipelined", "measured, pipelined")
-	c.Panels = plot.TableBars{Title: "adding up gradients", Group: "network", Y: "seconds", Bars: []string{"gathered first", "pipelined"}, Names: map[string]string{
-		"gathered first": "measured, gathered first", "pipelined": "measured, pipelined",
-	}}.Panels(c.Table)
-	return nil
+	return shown.Rows{"": rows}, nil
 }
 
 // gradientSumName is the registered name of gradientSum.

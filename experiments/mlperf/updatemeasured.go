@@ -2,13 +2,14 @@ package mlperf
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/timed"
 	"gpipebench/train"
 )
@@ -106,55 +107,28 @@ func plannedMemory(t train.Training) (m replicaMemory, err error) {
 	return m, err
 }
 
-func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) error {
-	p := r.Profile
-	memory := map[updateCell]replicaMemory{}
+func (x *updateMeasuredSpec) show(r *timed.Reporting[updateMeasuredProfile]) (shown.Rows, error) {
+	update := func(p clock.Parts) float64 { return p.Update }
+	var rows []shown.Values
 	for i, c := range x.cells() {
-		var err error
-		if memory[c], err = plannedMemory(r.Rounds.Runs[i].Training); err != nil {
-			return err
+		memory, err := plannedMemory(r.Rounds.Runs[i].Training)
+		if err != nil {
+			return nil, err
 		}
+		own, one, whole := r.Runs[x.name(c)], r.Runs[x.name(updateCell{c.network, 1, false})], r.Runs[x.name(updateCell{c.network, c.r, false})]
+		row := shown.Values{
+			"network": x.Networks[c.network].Name, "update": lab.DividedOrWhole(c.divided), "divided": c.divided, "R": c.r, "batch": c.r * r.Profile.Networks[c.network].Examples,
+			"step": own.Rounds, "share": own.Shares(update), "whole": whole.Rounds, "state": memory.state, "peak": memory.peak, "paper": lab.Absent,
+			"whole_rest": whole.Parts.Step - whole.Parts.Update, "one_update": one.Parts.Update,
+			"exact": own.Exact() && slices.Max(own.Peak) == memory.peak, "before": math.NaN(),
+		}
+		if !c.divided && c.r == slices.Max(x.Replicas) {
+			row["paper"] = x.Networks[c.network].Paper.Printed("%")
+		}
+		if before := r.Refs[x.name(c)]; before != nil {
+			row["before"] = before.Parts.Update / before.Parts.Step
+		}
+		rows = append(rows, row)
 	}
-	of := func(c updateCell) *timed.Measured { return r.Runs[x.name(c)] }
-	percent := func(s float64) lab.Value { return lab.Percent(s, 2) }
-	whole := func(c updateCell) *timed.Measured { return of(updateCell{c.network, c.r, false}) }
-	timed.Fill(r.Table, x.cells(),
-		timed.Text("network", func(c updateCell) any { return x.Networks[c.network].Name }),
-		timed.Text("update", func(c updateCell) any { return lab.DividedOrWhole(c.divided) }),
-		timed.Number("R", func(c updateCell) any { return c.r }),
-		timed.Number("mini-batch", func(c updateCell) any { return c.r * p.Networks[c.network].Examples }),
-		timed.Times("measured step", func(c updateCell) []float64 { return of(c).Rounds }),
-		timed.Percents("measured update", 2, func(c updateCell) []float64 {
-			return of(c).Shares(func(p clock.Parts) float64 { return p.Update })
-		}),
-		timed.Number("expected update", func(c updateCell) any {
-			if !c.divided {
-				return lab.Absent
-			}
-			parts, least := whole(c).Parts, of(updateCell{c.network, 1, false}).Parts.Update/float64(c.r)
-			return percent(least / (parts.Step - parts.Update + least))
-		}),
-		timed.Ratios("measured whole / divided", func(c updateCell) (over, under []float64) {
-			if !c.divided {
-				return nil, nil
-			}
-			return whole(c).Rounds, of(c).Rounds
-		}),
-		timed.Number("paper, whole", func(c updateCell) any {
-			if c.divided || c.r != slices.Max(x.Replicas) {
-				return lab.Absent
-			}
-			return x.Networks[c.network].Paper.Printed("%")
-		}),
-		timed.Number("state", func(c updateCell) any { return lab.Bytes(memory[c].state) }),
-		timed.Number("peak", func(c updateCell) any { return lab.Bytes(memory[c].peak) }),
-		timed.Text("as planned", func(c updateCell) any {
-			return lab.YesOrNo(of(c).Exact() && slices.Max(of(c).Peak) == memory[c].peak)
-		}),
-		timed.ReferredTo(r, " update", func(refs map[string]*timed.Measured, c updateCell) any {
-			parts := refs[x.name(c)].Parts
-			return percent(parts.Update / parts.Step)
-		}))
-	r.Panels = plot.TableGroups{Panel: "network", Group: "R", By: "update", Column: "measured update", PanelTitle: "%s", Title: "R = %s", Name: "measured, update %s", Y: "update, % of the step"}.Panels(r.Table)
-	return nil
+	return shown.Rows{"": rows}, nil
 }

@@ -8,16 +8,17 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 type updateSpec struct {
-	lab.Head    `yaml:",inline"`
-	cells.Shown `yaml:",inline"`
-	pod         `yaml:",inline"`
-	Tori        []torus         `yaml:"tori"`
-	Networks    []updateNetwork `yaml:"networks"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	pod        `yaml:",inline"`
+	Tori       []torus         `yaml:"tori"`
+	Networks   []updateNetwork `yaml:"networks"`
 	// Conventions are what the model leaves open. The first was fixed before anything was
 	// compared; the others are shown on the largest torus.
 	Conventions []convention `yaml:"conventions"`
@@ -92,7 +93,7 @@ var updateSharding = cells.Kind[updateSpec, updateStep]{
 						paper = n.Paper.Printed("%")
 					}
 					rows = append(rows, cells.Row[updateStep]{
-						Has:   cells.Values{"network": n.Name, "convention": c.Name, "first": i == 0, "cores": on.cores(), "batch": n.Examples * on.cores(), "paper": paper},
+						Has:   shown.Values{"network": n.Name, "convention": c.Name, "first": i == 0, "cores": on.cores(), "batch": n.Examples * on.cores(), "paper": paper},
 						Reads: []cells.Cell[updateStep]{s.cell("one", n, c, alone, false), s.cell("each", n, c, on, false), s.cell("divided", n, c, on, true)},
 					})
 				}

@@ -1,5 +1,5 @@
 // Package expr evaluates expressions in Go's syntax: numbers, texts, + - * /,
-// comparisons, && || ! and functions. Values are Number, string or Truth: numbers carry
+// comparisons, && || ! and functions. Values are Number, Series, string or Truth: numbers carry
 // intervals, by interval arithmetic, and a comparison that the intervals leave open is
 // Undecided. Arithmetic treats the intervals of a number's uses as independent, so an
 // interval may come out too wide, never too narrow.
@@ -177,6 +177,9 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 }
 
 func operate(op token.Token, a, b any) (any, error) {
+	if n, is := pairs(a, b); is {
+		return oneByOne(op, a, b, n)
+	}
 	switch a := a.(type) {
 	case Number:
 		if b, ok := b.(Number); ok {

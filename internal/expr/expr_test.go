@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"go/token"
 	"math"
 	"math/rand/v2"
@@ -68,6 +69,27 @@ func TestIntervals(t *testing.T) {
 	}
 	for n, want := range map[Number]string{{2, 1, 3}: "2 [1, 3]", Exact(1.5): "1.5", Between(1, 2, 3): "1 [1, 3]"} {
 		testkit.Equal(t, n.String(), want)
+	}
+}
+
+// Series are computed one by one, with a series or a number; there is no comparison of them.
+func TestSeries(t *testing.T) {
+	own := Functions{
+		"rounds": func([]any) (any, error) { return Series{1, 2, 4}, nil },
+		"two":    func([]any) (any, error) { return Series{3, 3}, nil },
+		"none":   func([]any) (any, error) { return Series(nil), nil },
+	}
+	for text, want := range map[string]string{
+		`rounds + 1`: "[2 3 5]", `8 / rounds`: "[8 4 2]", `rounds * two`: "[3 6]", `two - rounds`: "[2 1]", `rounds / none`: "[]", `none + 1`: "[]",
+	} {
+		if got, err := own.Evaluate(text); fmt.Sprint(got) != want || err != nil {
+			t.Errorf("%s is %v, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`rounds < 1`, `rounds + "a"`, `min(rounds)`} {
+		if got, err := own.Evaluate(text); err == nil {
+			t.Errorf("%s is %v", text, got)
+		}
 	}
 }
 

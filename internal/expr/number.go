@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"go/token"
 	"math"
 	"strconv"
 )
@@ -25,6 +26,44 @@ func (n Number) String() string {
 		return short(n.X)
 	}
 	return fmt.Sprintf("%s [%s, %s]", short(n.X), short(n.Lo), short(n.Hi))
+}
+
+// Series are numbers one by one, such as a figure of each round, without intervals. Arithmetic with
+// another series, or with a number, is one by one; what has no partner has no outcome.
+type Series []float64
+
+// pairs is how many outcomes an operation has of which a side is a series.
+func pairs(a, b any) (n int, is bool) {
+	n = math.MaxInt
+	for _, side := range []any{a, b} {
+		switch x := side.(type) {
+		case Series:
+			n, is = min(n, len(x)), true
+		case Number:
+		default:
+			return 0, false
+		}
+	}
+	return n, is
+}
+
+func oneByOne(op token.Token, a, b any, n int) (any, error) {
+	at := func(side any, i int) any {
+		if of, is := side.(Series); is {
+			return Exact(of[i])
+		}
+		return side
+	}
+	out := make(Series, n)
+	for i := range out {
+		v, err := operate(op, at(a, i), at(b, i))
+		of, is := v.(Number)
+		if err != nil || !is {
+			return nil, fmt.Errorf("%v %s %v has no meaning", a, op, b)
+		}
+		out[i] = of.X
+	}
+	return out, nil
 }
 
 // Truth is a truth value of Kleene's logic: "and" is the minimum, "or" the maximum, and

@@ -4,5 +4,5 @@
 //
 // An experiment of the kind gives it functions of its spec: which rows there are, and what makes the
 // samples of each (kind.go). Columns and bars are words of the spec over what a row has and its samples
-// say (shown.go).
+// say (package shown).
 package cells

@@ -10,18 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/internal/expr"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/simulate"
 	"gpipebench/train"
 )
 
 // Kind is the kind of experiments in which nothing is timed: each row of a table is modelled,
 // counted or computed. An experiment's code has the axes of its spec S, and makes the samples
-// V; what its tables and plots show of them is words of the spec, which embeds Shown.
+// V; what its tables and plots show of them is words of the spec, which embeds shown.Spec.
 type Kind[S, V any] struct {
 	// Check refuses values that do not go together; nil: tags say all.
 	Check func(*S) *lab.Problem
@@ -35,16 +35,12 @@ type Kind[S, V any] struct {
 	Others func(profile string) string
 }
 
-// Values are what expressions of columns know: numbers, texts, truth values, and values that
-// are shown as they are.
-type Values map[string]any
-
 // Row is a row of the tables of its name.
 type Row[V any] struct {
 	Of    string
-	Has   Values
+	Has   shown.Values
 	Reads []Cell[V]
-	Also  func(Values) // adds what follows from several samples; nil: nothing
+	Also  func(shown.Values) // adds what follows from several samples; nil: nothing
 }
 
 // Cell is a sample that a row reads. Nothing in it depends on the machine.
@@ -52,8 +48,8 @@ type Cell[V any] struct {
 	As     string // what the names of its values begin with, and a _; "": nothing
 	Sample string
 	Make   func(context.Context) (V, error)
-	Values func(V) Values // nil: the sample's fields in JSON
-	Check  func(V) error  // of a recorded sample; nil: any is taken
+	Values func(V) shown.Values // nil: the sample's fields in JSON
+	Check  func(V) error        // of a recorded sample; nil: any is taken
 }
 
 // Simulated is a cell of a simulated step, of which of takes what the sample has. Its name says
@@ -82,7 +78,9 @@ type Experiment[S, V any] struct {
 	kind Kind[S, V]
 }
 
-func (e *Experiment[S, V]) shown() *Shown { return any(&e.Spec).(interface{ shown() *Shown }).shown() }
+func (e *Experiment[S, V]) shown() *shown.Spec {
+	return any(&e.Spec).(interface{ ShownBy() *shown.Spec }).ShownBy()
+}
 
 func (e *Experiment[S, V]) Resolve() *lab.Problem {
 	if e.kind.Check != nil {
@@ -94,20 +92,20 @@ func (e *Experiment[S, V]) Resolve() *lab.Problem {
 	if err != nil {
 		return lab.At(err, "profiles")
 	}
-	known := map[string]Values{}
+	known := shown.Rows{}
 	for _, r := range rows {
 		if known[r.Of] == nil {
-			known[r.Of] = e.values(r, make([]V, len(r.Reads)))
+			known[r.Of] = []shown.Values{e.values(r, make([]V, len(r.Reads)))}
 		}
 	}
-	return e.shown().check(&e.Spec, known)
+	return e.shown().Check(&e.Spec, known)
 }
 
 // values are a row's, with those of its samples.
-func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
+func (e *Experiment[S, V]) values(r Row[V], samples []V) shown.Values {
 	all := maps.Clone(r.Has)
 	if all == nil {
-		all = Values{}
+		all = shown.Values{}
 	}
 	for i, c := range r.Reads {
 		for name, v := range c.values(samples[i]) {
@@ -123,7 +121,7 @@ func (e *Experiment[S, V]) values(r Row[V], samples []V) Values {
 	return all
 }
 
-func (c Cell[V]) values(sample V) Values {
+func (c Cell[V]) values(sample V) shown.Values {
 	if c.Values != nil {
 		return c.Values(sample)
 	}
@@ -135,12 +133,12 @@ func (c Cell[V]) values(sample V) Values {
 	if err != nil {
 		panic(fmt.Sprintf("cells: %T: %v", sample, err))
 	}
-	all := Values{}
+	all := shown.Values{}
 	flatten(all, "", fields)
 	return all
 }
 
-func flatten(into Values, prefix string, fields map[string]any) {
+func flatten(into shown.Values, prefix string, fields map[string]any) {
 	for name, v := range fields {
 		if of, ok := v.(map[string]any); ok {
 			flatten(into, prefix+name+"_", of)
@@ -215,7 +213,7 @@ func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]Values{}
+	all := shown.Rows{}
 	for _, r := range rows {
 		samples := make([]V, len(r.Reads))
 		for i, c := range r.Reads {
@@ -231,24 +229,5 @@ func (e *Experiment[S, V]) Report(log, _ *records.Log) (*lab.Report, error) {
 		}
 		all[r.Of] = append(all[r.Of], e.values(r, samples))
 	}
-	return e.shown().report(e, e.Title(), &e.Spec, all)
-}
-
-// functions let expressions read values by their names.
-func (v Values) functions() expr.Functions {
-	all := expr.Functions{}
-	for name, x := range v {
-		switch n := x.(type) {
-		case int:
-			x = expr.Exact(float64(n))
-		case int64:
-			x = expr.Exact(float64(n))
-		case float64:
-			x = expr.Exact(n)
-		case bool:
-			x = expr.Of(n)
-		}
-		all[name] = func([]any) (any, error) { return x, nil }
-	}
-	return all
+	return e.shown().Report(e, "", shown.Showing{ID: e.ID(), Title: e.Title(), Data: &e.Spec, Rows: all})
 }

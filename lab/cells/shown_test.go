@@ -8,14 +8,15 @@ import (
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
 type sideSpec struct {
-	lab.Head `yaml:",inline"`
-	Shown    `yaml:",inline"`
-	inner    `yaml:",inline"`
-	Sides    []int `yaml:"sides" want:"1..100,first=1,ascending"`
+	lab.Head   `yaml:",inline"`
+	shown.Spec `yaml:",inline"`
+	inner      `yaml:",inline"`
+	Sides      []int `yaml:"sides" want:"1..100,first=1,ascending"`
 
 	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
@@ -42,7 +43,7 @@ var sides = Kind[sideSpec, area]{
 			if i > 0 {
 				paper = lab.Verbatim("2.50").Printed("%")
 			}
-			rows = append(rows, Row[area]{Has: Values{"side": side, "name": name, "big": side > 2, "paper": paper}, Reads: []Cell[area]{{
+			rows = append(rows, Row[area]{Has: shown.Values{"side": side, "name": name, "big": side > 2, "paper": paper}, Reads: []Cell[area]{{
 				As: "of", Sample: name + string(rune('a'+i)), Make: func(context.Context) (a area, err error) {
 					a.Area = float64(side * side)
 					a.Parts.Half = a.Area / 2
@@ -81,8 +82,12 @@ profiles: {smoke: {expected: 1s}, quick: {expected: 1s}, full: {expected: 1s}}
 func loadSides(text string) (*Experiment[sideSpec, area], error) {
 	made, err := sides.New()
 	e := made.(*Experiment[sideSpec, area])
+	if err != nil {
+		return nil, err
+	}
+	root, err := e.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)})
 	if err == nil {
-		err = e.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)}, e.Resolve)
+		err = e.Resolve().Located("x.yaml", root)
 	}
 	return e, err
 }

@@ -136,6 +136,10 @@ func TestAnswerOfSection6(t *testing.T) {
 		{"but not for AmoebaNet-D", claims.Disagrees, []string{"section6-marginal-amoebanet"}},
 		{"which PipeDream trains faster there", claims.Holds, []string{"section6-busy"}},
 		{"PipeDream-2BW, is faster than GPipe everywhere", claims.Holds, []string{"section6-busy-2bw"}},
+		{"suffers from stale weights under PipeDream on 8 partitions", claims.Agrees, []string{"section6-stale"}},
+		{"more so without versions", claims.Agrees, []string{"section6-no-versions"}},
+		{"beyond the margin, under PipeDream-2BW", claims.Disagrees, []string{"section6-two-versions"}},
+		{"GPipe comes to its loss sooner", claims.Agrees, []string{"section6-time"}},
 	} {
 		testkit.Has(t, says, of.says)
 		for _, id := range of.ids {

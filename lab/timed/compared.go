@@ -10,39 +10,17 @@ import (
 	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
-	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
-
-// Profiled is what every spec of this kind has.
-type Profiled[P sized] struct {
-	lab.Head `yaml:",inline"`
-	Caption  []string     `yaml:"caption" want:"shown,optional"` // see captions
-	Profiles map[string]P `yaml:"profiles"`
-}
-
-func (s Profiled[P]) profiled() Profiled[P] { return s }
-
-// Size is what every profile has.
-type Size struct {
-	Expected lab.Span `yaml:"expected" want:"shown"`
-	Rounds   int      `yaml:"rounds" want:"1..1000"`
-}
-
-func (s Size) size() Size { return s }
-
-// sized is a profile that embeds Size.
-type sized interface{ size() Size }
 
 // Compared is what an experiment embeds, instead of lab.Base, that compares runs by records of
 // its own: a round has one record of each. S is its spec, which embeds Profiled, P a profile,
 // which embeds Size, V a run, and R a record. Its New sets the functions.
 type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R any] struct {
-	lab.Base[S]
+	kind[S, P]
 	cluster.Program
-	// Check refuses values of the spec that do not go together; nil: tags say all.
-	Check func() *lab.Problem
 	// Starts says that each run has processes of its own, which Make starts by Program. Otherwise
 	// each round has one, where a program can be started for it.
 	Starts bool
@@ -59,20 +37,9 @@ type Compared[S interface{ profiled() Profiled[P] }, P sized, V comparable, R an
 	Network func(V) string
 	// Training is what a run trains, for specs to be checked; nil: nothing.
 	Training func(P, V) train.Training
-	// Also plans what else is run; nil: nothing.
-	Also func() []lab.PlannedRun
-	// Show adds to a report what only this experiment shows.
-	Show func(*Comparison[P, V, R]) error
-}
-
-// Resolve is Check, and that of the captions.
-func (x *Compared[S, P, V, R]) Resolve() *lab.Problem {
-	if x.Check != nil {
-		if p := x.Check(); p != nil {
-			return p
-		}
-	}
-	return checkCaptions(x.Spec.profiled().Caption, &x.Spec, x.Spec.profiled().Profiles)
+	// Show returns the rows of tables, whose columns are words of the spec, and adds to a report what only
+	// this experiment shows.
+	Show func(*Comparison[P, V, R]) (shown.Rows, error)
 }
 
 // Sample names a run's record of a round.
@@ -83,11 +50,6 @@ func (c *Comparison[P, V, R]) Sample(run V, round int) string { return sampleOf(
 
 func sampleOf(run string, round int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s/round=%d", run, round), "/")
-}
-
-// profile returns the profile of a name.
-func (x *Compared[S, P, V, R]) profile(name string) (P, error) {
-	return lab.ProfileOf(x.Spec.profiled().Profiles, name)
 }
 
 // lacks says why this program cannot make a run; "": it can.
@@ -187,27 +149,22 @@ func (x *Compared[S, P, V, R]) Planned(profile string) (list []lab.PlannedRun) {
 
 // Comparison is a report in the making: the records, and what Show adds.
 type Comparison[P sized, V comparable, R any] struct {
-	Log     *records.Log
-	Profile P
-	Of      map[V][]*R           // by round; without runs that the program lacks which measured
-	Name    func(V) string       // a run's
-	Before  *Comparison[P, V, R] // the reference's; nil: none is shown
-	Beside  string               // names the reference's columns
-	Lacks   map[V]string         // why runs are not in Of
-	Table   *lab.Table           // the main one; it has its ID and title
-	Tables  []*lab.Table         // after it
-	Panels  []plot.Axes          // of the figure; none: Show draws another, or nothing
-	Files   []lab.File           // after the figure
-	Verdict error
+	Making[P]
+	Of     map[V][]*R           // by round; without runs that the program lacks which measured
+	Name   func(V) string       // a run's
+	Before *Comparison[P, V, R] // the reference's; nil: none is shown
+	Lacks  map[V]string         // why runs are not in Of
+
+	others []string // runs with other bits
 }
 
 // read reads all of a log's records.
 func (x *Compared[S, P, V, R]) read(log *records.Log) (*Comparison[P, V, R], error) {
-	p, err := x.profile(log.Key.Profile)
+	m, err := x.make(log)
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison[P, V, R]{Log: log, Profile: p, Of: map[V][]*R{}, Name: x.Name, Lacks: map[V]string{}}
+	c, p := &Comparison[P, V, R]{Making: m, Of: map[V][]*R{}, Name: x.Name, Lacks: map[V]string{}}, m.Profile
 	for _, run := range x.Runs(p) {
 		if why := x.lacks(run); why != "" && !log.Has(x.Sample(run, 0)) {
 			c.Lacks[run] = why
@@ -224,75 +181,51 @@ func (x *Compared[S, P, V, R]) read(log *records.Log) (*Comparison[P, V, R], err
 	return c, nil
 }
 
-// Report makes the tables that Show fills, their notes and the figure.
+// Report makes the tables of the rows that Show returns, their notes and the figure.
 func (x *Compared[S, P, V, R]) Report(log, reference *records.Log) (*lab.Report, error) {
 	c, err := x.read(log)
 	if err != nil {
 		return nil, err
 	}
-	c.Table = &lab.Table{ID: x.ID(), Title: x.Title()}
-	if c.Table.Caption, err = captions(x.Spec.profiled().Caption, &x.Spec, c.Profile, c.Profile.size().Rounds); err != nil {
+	c.refer(reference, func() (err error) {
+		c.Before, err = x.read(reference)
+		return err
+	})
+	rows, err := x.Show(c)
+	if err != nil {
 		return nil, err
 	}
-	if reference != nil {
-		if c.Before, err = x.read(reference); err != nil {
-			c.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
-		} else {
-			c.Beside = lab.ReferenceName(log, reference)
-		}
-	}
-	if err := x.Show(c); err != nil {
-		return nil, err
-	}
-	c.Table.Notes = append(c.Table.Notes, lab.FewRoundsNote(c.Profile.size().Rounds)...)
+	notes := lab.FewRoundsNote(c.Profile.size().Rounds)
 	if !x.Starts {
-		c.Table.Notes = append(c.Table.Notes, ProcessNote(inRounds[S, P, V, R]{x, c.Profile}, log))
+		notes = append(notes, ProcessNote(inRounds[S, P, V, R]{x, c.Profile}, log))
 	}
-	if c.Before != nil {
-		c.Table.Notes = append(c.Table.Notes, lab.ReferenceNote(reference))
+	if c.Before == nil {
+		reference = nil
 	}
-	r := &lab.Report{Tables: append([]*lab.Table{c.Table}, c.Tables...)}
-	if c.Verdict != nil {
-		r.Verdict = fmt.Errorf("%s: %w", x.ID(), c.Verdict)
-	}
-	if len(c.Panels) > 0 {
-		r.Files, err = plot.Figure(x, lab.N(c.Profile.size().Rounds, "round"), r.Tables, c.Panels)
-	}
-	r.Files = append(r.Files, c.Files...)
-	return r, err
+	return x.report(&c.Making, rows, notes, reference)
 }
 
-// Each is a figure of a run's records, by round.
-func (c *Comparison[P, V, R]) Each(run V, of func(*R) float64) []float64 {
-	all := make([]float64, len(c.Of[run]))
-	for round, r := range c.Of[run] {
-		all[round] = of(r)
+// Each is a figure of a run's records, by round; none of a comparison that there is not, and of a run that
+// was not measured.
+func (c *Comparison[P, V, R]) Each(run V, of func(*R) float64) (all []float64) {
+	if c == nil {
+		return nil
+	}
+	for _, r := range c.Of[run] {
+		all = append(all, of(r))
 	}
 	return all
 }
 
-// Referred is a column of what the reference has, if it is shown.
-func (c *Comparison[P, V, R]) Referred(head string, of func(before *Comparison[P, V, R], run V) any) Column[V] {
-	if c.Before == nil {
-		return Column[V]{}
+// SameBits reports whether all records of a run have the outcome of a base's. If they do not, it adds the run
+// to the verdict, in which what has a %s for these runs.
+func (c *Comparison[P, V, R]) SameBits(run, base V, what string, same func(a, b *R) bool) bool {
+	if !slices.ContainsFunc(c.Of[run], func(r *R) bool { return !same(r, c.Of[base][0]) }) {
+		return true
 	}
-	return Number(head, func(run V) any { return of(c.Before, run) })
-}
-
-// SameBits is a column that says whether all records of a run have the outcome of a base's. If
-// they do not, it is the verdict, in which what has a %s for these runs.
-func (c *Comparison[P, V, R]) SameBits(base V, runs []V, what string, same func(a, b *R) bool) Column[V] {
-	other := map[V]bool{}
-	var names []string
-	for _, run := range runs {
-		if slices.ContainsFunc(c.Of[run], func(r *R) bool { return !same(r, c.Of[base][0]) }) {
-			other[run], names = true, append(names, fmt.Sprint(run))
-		}
-	}
-	if len(names) > 0 {
-		c.Verdict = errors.New(fmt.Sprintf(what, strings.Join(names, ", ")) + " have OTHER bits than on one")
-	}
-	return Text("same bits", func(run V) any { return lab.YesOrNo(!other[run]) })
+	c.others = append(c.others, fmt.Sprint(run))
+	c.Verdict = errors.New(fmt.Sprintf(what, strings.Join(c.others, ", ")) + " have OTHER bits than on one")
+	return false
 }
 
 // Sampled are a profile's runs, and how many rounds it has.

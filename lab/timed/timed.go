@@ -10,28 +10,25 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 )
 
 // Spec is what the specs of experiments that time training steps have in common.
-type Spec[P timing] struct {
-	lab.Head  `yaml:",inline"`
-	Optimizer string   `yaml:"optimizer" want:"optimizer"`
-	LR        float64  `yaml:"lr" want:">0.."`
-	Caption   []string `yaml:"caption" want:"shown,optional"` // see captions
-
-	Profiles map[string]P `yaml:"profiles"`
+type Spec[P sized] struct {
+	Profiled[P] `yaml:",inline"`
+	Optimizer   string  `yaml:"optimizer" want:"optimizer"`
+	LR          float64 `yaml:"lr" want:">0.."`
 }
 
 func (s Spec[P]) timed() Spec[P] { return s }
 
 // Profile is what their profiles have in common.
 type Profile struct {
-	Expected lab.Span `yaml:"expected" want:"shown"`
-	Rounds   int      `yaml:"rounds" want:"1..1000"`
-	WarmUp   int      `yaml:"warm_up" want:"0..1000"` // steps that are discarded when a round begins
+	Size   `yaml:",inline"`
+	WarmUp int `yaml:"warm_up" want:"0..1000"` // steps that are discarded when a round begins
 }
 
-func (p Profile) timing() Profile { return p }
+func (p Profile) warmUp() int { return p.WarmUp }
 
 // StepsByM says how many steps of a pipeline a round has, by M.
 type StepsByM map[int]int
@@ -47,24 +44,27 @@ func (s StepsByM) At(m int) int {
 }
 
 // timing is a profile that embeds Profile.
-type timing interface{ timing() Profile }
+type timing interface {
+	sized
+	warmUp() int
+}
 
 // Timed is what an experiment that times training steps embeds instead of
 // lab.Base. S is its spec, which embeds Spec, P a profile, which embeds Profile.
-// Its New sets the functions.
-type Timed[S interface{ timed() Spec[P] }, P timing] struct {
-	lab.Base[S]
-	// Check refuses values of the spec that do not go together, besides CheckRuns; nil: nothing.
-	Check func() *lab.Problem
+// Its New sets the functions. Check is besides CheckRuns.
+type Timed[S interface {
+	profiled() Profiled[P]
+	timed() Spec[P]
+}, P timing] struct {
+	kind[S, P]
 	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
 	// optimiser of their own.
 	Runs func(P) []Run
-	// Show adds to a report what only this experiment shows.
-	Show func(*Reporting[P]) error
+	// Show returns the rows of tables, whose columns are words of the spec, and adds to a report what only
+	// this experiment shows.
+	Show func(*Reporting[P]) (shown.Rows, error)
 	// Beside are the jobs of what is shown beside the times; nil: nothing.
 	Beside func() []lab.Job
-	// Also plans what those jobs and Show run; nil: nothing.
-	Also func() []lab.PlannedRun
 	// Reduce reduces the samples; nil: Rounds.All.
 	Reduce func(*Rounds, *records.Log, P) (map[string]*Measured, error)
 	// CoreRate makes each round begin with the rate of one core.
@@ -76,12 +76,11 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 // Rounds are a profile's rounds, with all runs.
 func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	spec := t.Spec.timed()
-	p, err := lab.ProfileOf(spec.Profiles, profile)
+	p, err := t.profile(profile)
 	if err != nil {
 		return nil, p, err
 	}
-	of := p.timing()
-	r := &Rounds{ID: t.ID(), Runs: t.Runs(p), Count: of.Rounds, WarmUp: of.WarmUp, Seed: spec.Seed, CoreRate: t.CoreRate}
+	r := &Rounds{ID: t.ID(), Runs: t.Runs(p), Count: p.size().Rounds, WarmUp: p.warmUp(), Seed: spec.Seed, CoreRate: t.CoreRate}
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		run.Training.Optimizer = cmp.Or(run.Training.Optimizer, spec.Optimizer)
@@ -90,17 +89,12 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	return r, p, nil
 }
 
-// Resolve is Check and, for mini-batches that stand in profiles, CheckRuns, and the captions' check.
+// Resolve is the kind's and, for mini-batches that stand in profiles, CheckRuns.
 func (t *Timed[S, P]) Resolve() *lab.Problem {
-	if t.Check != nil {
-		if p := t.Check(); p != nil {
-			return p
-		}
-	}
-	if p := t.CheckRuns(); p != nil {
+	if p := t.kind.Resolve(); p != nil {
 		return p
 	}
-	return checkCaptions(t.Spec.timed().Caption, &t.Spec, t.Spec.timed().Profiles)
+	return t.CheckRuns()
 }
 
 // CheckRuns refuses mini-batches that do not make micro-batches of one size. Batch is
