@@ -82,7 +82,7 @@ func Over(runs map[string]*Measured, base, run string) (all []float64) {
 	return Quotients(runs[base].Rounds, runs[run].Rounds)
 }
 
-// Quotients are those of figures of the same rounds.
+// Quotients divides figures of the same rounds, one by one.
 func Quotients(over, under []float64) (all []float64) {
 	for round, x := range over[:min(len(over), len(under))] {
 		all = append(all, x/under[round])
