@@ -44,16 +44,6 @@ type SyntheticConfig struct {
 	// one, and also the number of classes of symbols; 2 to 256. Zero means 4.
 	Successors int `yaml:"-"`
 
-	// Lag is the distance from a token back to the token whose class determines
-	// which successors are likely; 2 to SeqLen. At 2 that is the token before
-	// the current one. A larger Lag is harder to learn. Zero means 2.
-	Lag int `yaml:"lag" want:"0.."`
-
-	// Skew is the exponent of Zipf's law that successors follow: the r-th most
-	// likely one has a probability proportional to r^-Skew; above 0, up to 16.
-	// Zero means 1.5.
-	Skew float64 `yaml:"-"`
-
 	// HeldOut is the number of held-out sequences, up to 2^20. Zero means 128.
 	HeldOut int `yaml:"-"`
 
@@ -93,14 +83,13 @@ type TranslationConfig struct {
 	// lengths, which is there to be compared with.
 	Apart bool `yaml:"apart"`
 
-	// HeldOut is the number of held-out pairs of each language, up to 2^20: the
-	// last ones in files. Zero means a tenth of a language's pairs, at most
-	// 1000; for synthetic-translation 200. For gettext it is the maximum number
-	// of them: zero means 200, of a tenth of all sentences.
+	// HeldOut is the number of held-out pairs of each language, up to 2^20; for
+	// gettext the maximum number of them, of a tenth of all sentences. Zero
+	// means 200.
 	HeldOut int `yaml:"held_out"`
 
-	// Vocab is the size of the vocabularies learnt from files, including
-	// special tokens, 6 to 65536. Zero means 4000, for gettext 16000.
+	// Vocab is the size of the vocabularies learnt from catalogs, including
+	// special tokens, 6 to 65536. Zero means 16000.
 	Vocab int `yaml:"-"`
 
 	// SourceVocab is the size of the sources' vocabulary where it has another
@@ -129,14 +118,9 @@ type MultilingualConfig struct {
 	// largest. Zero means all.
 	Only int `yaml:"-"`
 
-	// Pairs is the number of training pairs of the largest language, up to 2^20.
-	// Zero means 20000.
+	// Pairs is the number of training pairs of the largest language, up to 2^20;
+	// the r-th largest has Pairs/r^2, rounded, at least 1. Zero means 20000.
 	Pairs int `yaml:"pairs"`
-
-	// Skew is the exponent of Zipf's law that the sizes of corpora follow: the
-	// r-th largest has Pairs * r^-Skew pairs, rounded, at least 1; above 0, up
-	// to 16 (1e-9 makes them equal). Zero means 2.
-	Skew float64 `yaml:"-"`
 
 	// Nouns is the number of nouns in every language, 4 to 1024. There are half
 	// as many verbs and three eighths as many adjectives. Zero means 64.
@@ -202,7 +186,6 @@ const (
 	maxSeqLen     = 1 << 20
 	maxVocab      = 1 << 16
 	maxSuccessors = 256
-	maxSkew       = 16
 	MaxHeldOut    = 1 << 20
 
 	maxPairLen   = 4096
@@ -270,7 +253,7 @@ func (t TranslationConfig) validate() error {
 	return cmp.Or(
 		want(f.Temperature >= 1, "translation: temperature %v, want 1 or more", t.Temperature), // also rejects NaN
 		inRange("translation: %d shapes", t.Shapes, f.Shapes, 1, maxShapes),
-		want(f.HeldOut >= 0 && f.HeldOut <= MaxHeldOut, "translation: %d held-out pairs, want 1 to %d", t.HeldOut, MaxHeldOut),
+		inRange("translation: %d held-out pairs", t.HeldOut, f.HeldOut, 1, MaxHeldOut),
 		inRange("translation: vocabulary %d", t.Vocab, f.Vocab, minBPE, maxVocab),
 		inRange("translation: vocabulary %d of the sources", t.SourceVocab, f.SourceVocab, minBPE, maxVocab),
 		want(f.Noise >= 0 && f.Noise <= 1, "translation: noise %v, want 0 to 1", t.Noise),
@@ -321,7 +304,6 @@ func (m MultilingualConfig) validate() error {
 		inRange("synthetic-translation: %d languages", m.Languages, f.Languages, 1, MaxLanguages),
 		want(m.Only >= 0 && m.Only <= f.Languages, "synthetic-translation: language %d alone, want 1 to the %d languages", m.Only, f.Languages),
 		inRange("synthetic-translation: %d pairs", m.Pairs, f.Pairs, 1, MaxPairs),
-		want(f.Skew > 0 && f.Skew <= maxSkew, "synthetic-translation: skew %v, want above 0 and up to %d", m.Skew, maxSkew),
 		inRange("synthetic-translation: %d nouns", m.Nouns, f.Nouns, minNouns, maxNouns),
 	)
 }
@@ -335,9 +317,7 @@ func (s SyntheticConfig) validate(full Config) error {
 	return cmp.Or(
 		want(f.Vocab >= f.Successors && f.Vocab <= maxVocab && f.Vocab%f.Successors == 0,
 			"synthetic: vocabulary %d, want a multiple of the %d successors up to %d", f.Vocab, f.Successors, maxVocab),
-		want(f.Lag >= 2, "synthetic: lag %d, want 2 or more", s.Lag),
-		want(f.Lag <= full.SeqLen, "synthetic: lag %d, want at most the sequence length %d", f.Lag, full.SeqLen),
-		want(f.Skew > 0 && f.Skew <= maxSkew, "synthetic: skew %v, want above 0 and up to %d", s.Skew, maxSkew), // also rejects NaN
+		want(full.SeqLen >= lag, "synthetic: sequence length %d, want %d or more", full.SeqLen, lag),
 		inRange("synthetic: %d held-out sequences", s.HeldOut, f.HeldOut, 1, MaxHeldOut),
 		want(f.MinLen >= 1 && f.MinLen <= full.SeqLen, "synthetic: shortest sequence %d, want 1 to the sequence length %d", s.MinLen, full.SeqLen),
 	)
@@ -349,20 +329,18 @@ func (c Config) withDefaults() Config {
 	s := &c.Synthetic
 	s.Vocab = cmp.Or(s.Vocab, 64)
 	s.Successors = cmp.Or(s.Successors, 4)
-	s.Lag = cmp.Or(s.Lag, 2)
-	s.Skew = cmp.Or(s.Skew, 1.5)
 	s.HeldOut = cmp.Or(s.HeldOut, 128)
 	s.MinLen = cmp.Or(s.MinLen, c.SeqLen)
 	t := &c.Translation
 	t.Temperature = cmp.Or(t.Temperature, 1/0.7)
 	t.Shapes = cmp.Or(t.Shapes, 4)
-	t.Vocab = cmp.Or(t.Vocab, 4000)
+	t.HeldOut = cmp.Or(t.HeldOut, 200)
+	t.Vocab = cmp.Or(t.Vocab, 16_000)
 	t.SourceVocab = cmp.Or(t.SourceVocab, t.Vocab)
 	t.Hosts = cmp.Or(t.Hosts, 1)
 	m := &c.Multilingual
 	m.Languages = cmp.Or(m.Languages, 6)
 	m.Pairs = cmp.Or(m.Pairs, 20_000)
-	m.Skew = cmp.Or(m.Skew, 2)
 	m.Nouns = cmp.Or(m.Nouns, 64)
 	i := &c.SyntheticImages
 	i.Classes = cmp.Or(i.Classes, 10)

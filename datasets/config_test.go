@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/datasets/gettext/gettexttest"
 	"gpipebench/internal/testkit"
 )
 
@@ -29,8 +30,8 @@ func TestValidate(t *testing.T) {
 			_, err := NewMultilingual(c)
 			return err
 		},
-		"parallel": func(c Config) error {
-			_, err := OpenParallel(textFiles(t, "a\nb\n", "a\nb\n"), c)
+		"gettext": func(c Config) error {
+			_, err := OpenGettext(gettexttest.Folder(t, map[string]int{"de": 60}), c)
 			return err
 		},
 	}
@@ -46,22 +47,17 @@ func TestValidate(t *testing.T) {
 	}{
 		{"synthetic", 0, ""},
 		{"synthetic", 2, ""},
-		{"synthetic", 1, "lag 2, want at most the sequence length 1"},
+		{"synthetic", 1, "sequence length 1, want 2 or more"},
 		{"synthetic", -1, "sequence length -1, want 1 to 1048576"},
 		{"synthetic", 1<<20 + 1, "sequence length 1048577"},
 		{"text", -1, "sequence length -1, want 1 to 1048576"},
-		{"synthetic", syn{Vocab: 256, Successors: 8, Lag: 5, Skew: 1, HeldOut: 1, MinLen: 1}, ""},
+		{"synthetic", syn{Vocab: 256, Successors: 8, HeldOut: 1, MinLen: 1}, ""},
 		{"synthetic", syn{Vocab: 2, Successors: 2}, ""},
 		{"synthetic", syn{Vocab: 62}, "vocabulary 62, want a multiple of the 4 successors"},
 		{"synthetic", syn{Vocab: -64}, "vocabulary -64"},
 		{"synthetic", syn{Vocab: 1 << 17}, "up to 65536"},
 		{"synthetic", syn{Successors: 1}, "1 successors, want 2 to 256"},
 		{"synthetic", syn{Vocab: 1024, Successors: 512}, "512 successors"},
-		{"synthetic", syn{Lag: 1}, "lag 1, want 2 or more"},
-		{"synthetic", syn{Lag: 65}, "at most the sequence length 64"},
-		{"synthetic", syn{Skew: -1}, "skew -1, want above 0"},
-		{"synthetic", syn{Skew: math.NaN()}, "skew NaN"},
-		{"synthetic", syn{Skew: 17}, "skew 17"},
 		{"synthetic", syn{HeldOut: -1}, "-1 held-out sequences, want 1 to"},
 		{"synthetic", syn{MinLen: 65}, "shortest sequence 65, want 1 to the sequence length 64"},
 		{"synthetic", syn{MinLen: -1}, "shortest sequence -1"},
@@ -91,8 +87,6 @@ func TestValidate(t *testing.T) {
 
 		{"translation", mul{Languages: 9}, "synthetic-translation: 9 languages, want 1 to 8"},
 		{"translation", mul{Pairs: -1}, "synthetic-translation: -1 pairs, want 1 to 1048576"},
-		{"translation", mul{Skew: 17}, "synthetic-translation: skew 17, want above 0 and up to 16"},
-		{"translation", mul{Skew: math.NaN()}, "synthetic-translation: skew NaN, want above 0 and up to 16"},
 		{"translation", mul{Nouns: 3}, "synthetic-translation: 3 nouns, want 4 to 1024"},
 		{"translation", tra{Temperature: 0.5}, "translation: temperature 0.5, want 1 or more"},
 		{"translation", tra{Temperature: math.NaN()}, "translation: temperature NaN, want 1 or more"},
@@ -130,14 +124,14 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	// A source looks at no part but its own.
-	bad := Config{Synthetic: syn{Lag: -1}, Translation: tra{Shapes: -1}, Multilingual: mul{Nouns: -1},
+	bad := Config{Synthetic: syn{Vocab: -1}, Translation: tra{Shapes: -1}, Multilingual: mul{Nouns: -1},
 		Images: img{Size: -1}, SyntheticImages: fig{Classes: -1}}
 	for source, own := range map[string]func(*Config){
 		"synthetic":   func(c *Config) { c.Synthetic = syn{} },
 		"text":        func(*Config) {},
 		"images":      func(c *Config) { c.Images, c.SyntheticImages = img{}, fig{} },
 		"translation": func(c *Config) { c.Translation, c.Multilingual = tra{}, mul{Pairs: 10} },
-		"parallel":    func(c *Config) { c.Translation = tra{} },
+		"gettext":     func(c *Config) { c.Translation = tra{} },
 	} {
 		c := bad
 		own(&c)
@@ -150,7 +144,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"images":      {Config{Images: img{Size: 15}}, "synthetic-images: images of 15 pixels a side, want 16 to 1024"},
 		"translation": {Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
-		"parallel":    {Config{SeqLen: 4097}, "sequence length 4097, want 2 to 4096 for translation"},
+		"gettext":     {Config{SeqLen: 4097}, "sequence length 4097, want 2 to 4096 for translation"},
 	} {
 		testkit.Equal(t, fmt.Sprint(openers[source](of.c)), of.want)
 	}

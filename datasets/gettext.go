@@ -17,13 +17,8 @@ import (
 // SystemCatalogs is where Linux systems have the catalogs of installed programs.
 const SystemCatalogs = "/usr/share/locale"
 
-const (
-	// GettextHeldOut is the default of TranslationConfig.HeldOut for gettext.
-	GettextHeldOut = multilingualHeldOut
-
-	gettextVocab = 16_000  // the default of TranslationConfig.Vocab
-	gettextWords = 1 << 19 // different words, at most, from which joins are learnt
-)
+// gettextWords is the most different words from which joins are learnt.
+const gettextWords = 1 << 19
 
 // OpenGettext reads the catalogs that an argument names, DIR[,LANG...]; see
 // gettext.Read. Sentences of every language are translated into
@@ -40,8 +35,6 @@ func OpenGettext(argument string, c Config) (*Translation, error) {
 	if err := c.validateTranslation(); err != nil {
 		return nil, err
 	}
-	c.Translation.Vocab = cmp.Or(c.Translation.Vocab, gettextVocab)
-	c.Translation.HeldOut = cmp.Or(c.Translation.HeldOut, GettextHeldOut)
 	c = c.withDefaults()
 	name := "gettext:" + printable(argument)
 	dir, languages, err := splitCatalogs(argument)
@@ -213,8 +206,7 @@ func (c *catalogWords) add(texts []string, weight int) {
 	}
 	var own []word
 	for w, n := range counts {
-		k := philox.KeyOf(0, w)
-		own = append(own, word{w, uint64(k[1])<<32 | uint64(k[0])})
+		own = append(own, word{w, philox.Hash(w)})
 		for _, r := range w {
 			c.characters[r] += n * weight
 		}

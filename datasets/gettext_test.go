@@ -53,6 +53,10 @@ func TestGettext(t *testing.T) {
 	if len(alone.Languages()) != 1 || !reflect.DeepEqual(alone.Pairs(0, HeldOut), s.Pairs(1, HeldOut)) || !reflect.DeepEqual(alone.Pairs(0, Train), s.Pairs(1, Train)) || alone.Vocab() != s.Vocab() {
 		t.Errorf("one language alone: %+v", alone.Languages())
 	}
+	// Both sides may share a vocabulary.
+	if both := testkit.Must(OpenGettext(dir, Config{Translation: TranslationConfig{Shared: true}}))(t); both.Source() != both.Target() || both.Target().Decode(both.Target().Encode("OPENfr")) != "OPENfr" {
+		t.Error("vocabularies are not shared")
+	}
 	// The part of an example in a mini-batch does not depend on the seed.
 	other := testkit.Must(OpenGettext(dir, Config{Seed: 7}))(t)
 	testkit.EqualDeep(t, other.pairs, s.pairs, "another seed has other pairs")
@@ -89,6 +93,22 @@ func TestGettextVocabulary(t *testing.T) {
 	few := testkit.Must(OpenGettext(dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 20}}))(t)
 	testkit.Equal(t, len(slices.DeleteFunc(pieces(few.Source()), func(p string) bool { return len(p) != 1 })), 20/2-int(firstPiece), "characters in a vocabulary of 20")
 	testkit.Has(t, few.Source().Decode(few.Pairs(0, Train)[0].Source), unknownText)
+}
+
+// What is held out has no part in the vocabulary, and may have letters that it lacks.
+func TestGettextVocabularyIsOfTheTrainingPart(t *testing.T) {
+	dir := gettexttest.Folder(t, map[string]int{"de": 60})
+	messages := []gettexttest.Message{gettexttest.UTF8}
+	for _, p := range testkit.Must(OpenGettext(dir, Config{}))(t).Pairs(0, Train) {
+		messages = append(messages, gettexttest.Message{p.TargetText, p.SourceText})
+	}
+	for _, p := range testkit.Must(OpenGettext(dir, Config{}))(t).Pairs(0, HeldOut) {
+		messages = append(messages, gettexttest.Message{p.TargetText, "żółw"})
+	}
+	gettexttest.Write(t, dir, "de", "program.mo", gettexttest.Catalog(binary.LittleEndian, messages...))
+	s := testkit.Must(OpenGettext(dir, Config{}))(t)
+	p := s.Pairs(0, HeldOut)[0]
+	testkit.Equal(t, s.Source().Decode(p.Source), strings.Repeat(unknownText, 4), "%q reads", p.SourceText)
 }
 
 // The words of a text are bounded, and independent of a map's order.

@@ -2,11 +2,10 @@ package datasets
 
 import (
 	"bytes"
-	"errors"
+	"compress/gzip"
 	"fmt"
 	"image"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,16 +13,6 @@ import (
 
 	"gpipebench/internal/files"
 )
-
-// inFile wraps an error with the file of a data set in which it is. It drops a
-// path that the error already contains.
-func inFile(kind, file string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("%s: %s: %w", kind, printable(file), files.Reason(err))
-}
 
 // readFile reads a file of up to limit bytes.
 func readFile(file string, limit int64) ([]byte, error) {
@@ -52,7 +41,7 @@ func gunzip(data []byte, limit int64) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}
-	z, err := files.Gunzip(bytes.NewReader(data))
+	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

@@ -183,10 +183,7 @@ func holdOut(dir string, classes []string, all []labelled, share int) (files [2]
 		if n == 1 {
 			return files, inFile("images", filepath.Join(dir, classes[class]), fmt.Errorf("1 image, want 2 or more: one of %d of them, at least one, is held out", share))
 		}
-		hash := func(f labelled) uint64 {
-			k := philox.KeyOf(0, classes[class]+"/"+filepath.Base(f.path))
-			return uint64(k[1])<<32 | uint64(k[0])
-		}
+		hash := func(f labelled) uint64 { return philox.Hash(classes[class] + "/" + filepath.Base(f.path)) }
 		hashes := make([]uint64, n)
 		for i, f := range of {
 			hashes[i] = hash(f)

@@ -12,28 +12,28 @@ import (
 //
 // There are V symbols in S classes of V/S. S symbols may follow symbol a, one
 // of each class: next(a, 0..S-1). Which of them does depends on the symbol b
-// that is Lag tokens before: with probability p[r] it is the one of class
+// that is L tokens before (L = 2: the token before the current one): with probability p[r] it is the one of class
 //
 //	(class(b) + r) mod S
 //
 // so that every context has the same p, shifted, and every token after the
-// first Lag has entropy exactly H(p), whatever precedes it.
+// first L has entropy exactly H(p), whatever precedes it.
 //
-// The second property is that looking back by less than Lag tokens does not
+// The second property is that looking back by less than L tokens does not
 // help. For every pair of classes (k, c), next(., c) maps the symbols of class
 // k one to one onto those of class c. A symbol then has S predecessors, one of
 // each class. Let W be the chain that starts with a uniform symbol and
 // continues with each successor with probability 1/S. Under W symbols stay
 // uniform, and in reverse it goes to each predecessor with probability 1/S; so,
-// given the tokens after it, the class of a token is uniform. Hence if Lag
+// given the tokens after it, the class of a token is uniform. Hence if L
 // consecutive tokens follow W, the next token, given all but the first of them,
-// is uniform over the successors, and the last Lag tokens follow W again. A
-// sequence begins with Lag tokens drawn from W. So at every position the
-// entropy for a model of order 1 to Lag-1 is exactly ln S, for one of order 0
+// is uniform over the successors, and the last L tokens follow W again. A
+// sequence begins with L tokens drawn from W. So at every position the
+// entropy for a model of order 1 to L-1 is exactly ln S, for one of order 0
 // exactly ln V, and for the ideal model H(p), except for the first tokens,
-// which have no token Lag before: ln S.
+// which have no token L before: ln S.
 type language struct {
-	vocab, succ, lag int
+	vocab, succ int
 
 	class []int32 // (vocab)
 	next  []int32 // (vocab, succ): successor of each class
@@ -46,10 +46,21 @@ type language struct {
 	entropy float64   // of p, in nats
 }
 
+// lag is L above, and successorSkew the exponent of Zipf's law that p follows.
+const (
+	lag           = 2
+	successorSkew = 1.5
+)
+
 func newLanguage(c SyntheticConfig, seed uint64) *language {
-	l := &language{vocab: c.Vocab, succ: c.Successors, lag: c.Lag}
+	l := &language{vocab: c.Vocab, succ: c.Successors}
 	l.drawTable(philox.NewStream(philox.KeyOf(seed, "datasets/synthetic/language"), 0))
-	l.zipf(c.Skew)
+	l.cum = zipf(l.succ, successorSkew)
+	l.p = make([]float64, l.succ)
+	for r := range l.succ {
+		l.p[r] = float64(l.cum[r+1]-l.cum[r]) / (1 << 32)
+		l.entropy -= float64(l.p[r] * exactmath.Log(l.p[r]))
+	}
 	return l
 }
 
@@ -82,17 +93,6 @@ func permutation(random *philox.Stream, n int) []int32 {
 	return order
 }
 
-func (l *language) zipf(skew float64) {
-	l.cum = zipf(l.succ, skew)
-	l.p = make([]float64, l.succ)
-	for r := range l.succ {
-		l.p[r] = float64(l.cum[r+1]-l.cum[r]) / (1 << 32)
-		if l.p[r] > 0 {
-			l.entropy -= float64(l.p[r] * exactmath.Log(l.p[r]))
-		}
-	}
-}
-
 // zipf returns Zipf's law over n ranks, cumulated, in multiples of 2^-32: 0 to
 // 2^32 (n+1 values).
 func zipf(n int, skew float64) []uint64 {
@@ -116,10 +116,10 @@ func (l *language) generate(random *philox.Stream, tokens []int32) {
 		switch {
 		case t == 0:
 			tokens[t] = int32(random.Intn(l.vocab))
-		case t < l.lag:
+		case t < lag:
 			tokens[t] = l.next[int(tokens[t-1])*l.succ+random.Intn(l.succ)]
 		default:
-			c := (int(l.class[tokens[t-l.lag]]) + l.rank(random.Uint32())) % l.succ
+			c := (int(l.class[tokens[t-lag]]) + l.rank(random.Uint32())) % l.succ
 			tokens[t] = l.next[int(tokens[t-1])*l.succ+c]
 		}
 	}
@@ -137,6 +137,6 @@ func (l *language) rank(u uint32) int {
 // floor returns the entropy of the n tokens after a sequence's first, in nats:
 // the ideal model's expected total loss on n targets.
 func (l *language) floor(n int) float64 {
-	short := min(n, l.lag-1) // targets 1..Lag-1 of a sequence
+	short := min(n, lag-1) // targets 1..L-1 of a sequence
 	return float64(float64(short)*exactmath.Log(float64(l.succ))) + float64(float64(n-short)*l.entropy)
 }

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,14 @@ func idx(data []byte, dims ...int) []byte {
 	return append(file, data...)
 }
 
-func gzipped(t testing.TB, data []byte) []byte { return []byte(zipped(t, string(data))) }
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	testkit.Must(w.Write(data))(t)
+	testkit.NoError(t, w.Close())
+	return b.Bytes()
+}
 
 // digits returns n images of 9x9 pixels: pixel p of image i is 9i + p.
 func digits(n int) []byte {
@@ -155,7 +163,7 @@ func FuzzIDX(f *testing.F) {
 	})
 }
 
-// Neither gzip nor an image size turns a small file into gigabytes.
+// An image size does not turn a small file into gigabytes.
 func TestMNISTIsBounded(t *testing.T) {
 	const images = "train-images-idx3-ubyte"
 	const n = 5000
@@ -167,7 +175,4 @@ func TestMNISTIsBounded(t *testing.T) {
 	if want := "mnist:" + dir + ": 5001 images of 1024x1024 pixels, want at most 4096 MiB"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	files = mnistFiles()
-	files[images] = gzipped(t, make([]byte, 40<<20))
-	testkit.Refused(OpenMNIST(writeFiles(t, files), Config{}))(t, "gzip: ", "times as many")
 }

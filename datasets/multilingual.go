@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -9,15 +8,12 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// multilingualHeldOut is the default number of held-out pairs per language.
-const multilingualHeldOut = 200
-
 // NewMultilingual returns the synthetic-translation source: sentences in
 // invented languages, which differ in words, word order and the marking of
 // number, tense, negation, definiteness and objects, and their translations
 // into one more language. It is a small version of GPipe's translation from 102
 // languages to English (Huang et al. 2019, section 5): some languages have many
-// pairs, others few (see MultilingualConfig.Skew).
+// pairs, others few (see MultilingualConfig.Pairs).
 //
 // A sentence expresses a meaning (drawn; see speaker) in the words and the
 // grammar of a language. Each language expresses all of it, so the translation
@@ -40,13 +36,13 @@ func NewMultilingual(c Config) (*Translation, error) {
 	}
 	c = c.withDefaults()
 	w := newWorld(c)
-	held := w.heldOut(cmp.Or(c.Translation.HeldOut, multilingualHeldOut))
+	held := w.heldOut(c.Translation.HeldOut)
 	var corpora []corpus
 	for r, g := range w.tongues {
 		if only := c.Multilingual.Only; only != 0 && only != r+1 {
 			continue
 		}
-		size := math.Round(float64(c.Multilingual.Pairs) * exactmath.Pow(float64(r+1), -c.Multilingual.Skew))
+		size := math.Round(float64(c.Multilingual.Pairs) * exactmath.Pow(float64(r+1), -2))
 		corpora = append(corpora, w.corpus(g, max(int(size), 1), held))
 	}
 	return newTranslation("synthetic-translation", w.sourceWords, w.targetWords, corpora, c)

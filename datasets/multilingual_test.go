@@ -14,16 +14,6 @@ func smallTask() Config {
 	return Config{Seed: 2, Translation: TranslationConfig{HeldOut: 20}, Multilingual: MultilingualConfig{Languages: 4, Pairs: 300, Nouns: 8}}
 }
 
-// A golden pair: changing the generator changes every recorded run, so it must
-// be deliberate.
-func TestMultilingualGolden(t *testing.T) {
-	s := testkit.Must(NewMultilingual(Config{Seed: 1}))(t)
-	p := s.Pairs(0, Train)[0]
-	const want = "agglutinating SOV: bezus fojidufew tuned sulujun | wul giwow notujig zamigal lumajiv [100 18 174 178 41 81 176 2] [173 41 81 189 100 181 18 182 2]"
-	testkit.Equal(t, s.Languages()[0].HeldOut, 200, "held-out pairs by default")
-	testkit.Equal(t, fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target), want, "first pair")
-}
-
 func TestHeldOutSentencesAreNew(t *testing.T) {
 	s := testkit.Must(NewMultilingual(smallTask()))(t)
 	held := map[string]bool{}
@@ -103,7 +93,7 @@ func ExampleNewMultilingual() {
 	baselines := s.Baselines()
 	for l, language := range s.Languages() {
 		fmt.Printf("%-17s %5d pairs, %4.1f%% of an epoch; BLEU of a copy %.0f, of a dictionary %.0f\n",
-			language.Name, language.Train, 100*language.Share, baselines[0].BLEU[l].Score(), baselines[1].BLEU[l].Score())
+			language.Name, language.Train, 100*language.Share, baselines[0].Languages[l], baselines[1].Languages[l])
 	}
 	fmt.Println("shapes", s.Shapes(), "vocabularies", s.SourceVocab(), s.Vocab())
 

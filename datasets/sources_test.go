@@ -1,21 +1,30 @@
 package datasets
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gpipebench/datasets/gettext/gettexttest"
 )
 
+// lines returns n lines of a text, the i-th with its number expressed by
+// repeated words.
+func lines(n int, word string) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "%s%d%s\n", word, i%7, strings.Repeat(" "+word, i%5))
+	}
+	return out.String()
+}
+
 // Sources returns functions that open small sources of every kind, by
 // specification, for the tests of the contract.
 func Sources(t *testing.T) map[string]func(seed uint64) Source {
-	pairs := []string{lines(60, "to"), lines(60, "von")}
-	files := textFiles(t, pairs...)
 	data := map[string]string{
-		"text":     filepath.Join(writeFiles(t, map[string][]byte{"a:b.txt": []byte(lines(350, "word"))}), "a:b.txt"),
-		"parallel": files[0] + "," + files[1],
-		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
+		"text":    filepath.Join(writeFiles(t, map[string][]byte{"a:b.txt": []byte(lines(350, "word"))}), "a:b.txt"),
+		"cifar10": writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
 		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
 		"mnist":   writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
 	}

@@ -11,8 +11,8 @@ import (
 // Synthetic is an endless stream of sequences in a random language whose best
 // possible loss, the floor, is known exactly.
 //
-// A symbol has a few successors, and the class of the token Lag positions
-// before determines which are likely (see language). So a training curve passes
+// A symbol has a few successors, and the class of the token before the current
+// one determines which are likely (see language). So a training curve passes
 // three levels, all exact: ln Vocab before anything is learnt, ln Successors
 // once the current token is used, and the floor once attention finds the right
 // token further back. No smaller part of the context gives a loss between these
@@ -85,10 +85,6 @@ func (s *Synthetic) Batch(split Split, index, examples int) (nn.Batch, error) {
 func (s *Synthetic) length(split Split, i int) int {
 	return s.minLen + philox.NewStream(s.sizes[split], uint64(i)).Intn(s.seqLen-s.minLen+1)
 }
-
-// Floor returns the ideal model's expected mean loss per target on sequences of
-// n targets: (min(n, Lag-1) ln Successors + max(0, n-Lag+1) H(p)) / n.
-func (s *Synthetic) Floor(n int) float64 { return s.lang.floor(n) / float64(n) }
 
 // Yardsticks returns the three levels of the loss; the floor is taken over the
 // lengths of the held-out sequences.

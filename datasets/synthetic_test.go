@@ -20,7 +20,7 @@ func TestSyntheticGolden(t *testing.T) {
 	for _, c := range languages {
 		fmt.Fprintln(sum, mustBatch(t, testkit.Must(NewSynthetic(Config{SeqLen: 20, Seed: 2, Synthetic: c}))(t), Train, 0, 200).Inputs[0].I32)
 	}
-	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "863c742df4ee8b85", "digest")
+	testkit.Equal(t, fmt.Sprintf("%x", sum.Sum(nil)[:8]), "4a03b5ded1890b61", "digest")
 }
 
 func TestSyntheticHeldOutEnds(t *testing.T) {

@@ -399,17 +399,18 @@ func (t *Translation) Yardsticks() ([]Yardstick, error) {
 	return out, nil
 }
 
-// Baseline is the score of a simple method on the held-out pairs.
+// Baseline is what a translation without a network scores on the held-out pairs, by BLEU.
 type Baseline struct {
-	Name string
-	BLEU []baseline.BLEU // by language
+	Name      string    `json:"name"`
+	BLEU      float64   `json:"bleu"` // of all languages as one corpus
+	Languages []float64 `json:"languages"`
 }
 
 // Baselines returns the translations that need no network: the source itself,
 // and each language's dictionary. They take as long as reading the data.
 func (t *Translation) Baselines() []Baseline {
-	copied := Baseline{Name: "copy of the source"}
-	looked := Baseline{Name: "word-by-word dictionary"}
+	all := []Baseline{{Name: "copy of the source"}, {Name: "word-by-word dictionary"}}
+	var sums [2]baseline.BLEU
 	for l, held := range t.pairs[HeldOut] {
 		d := baseline.LearnDictionary(func(yield func(string, string) bool) {
 			for _, p := range t.pairs[Train][l] {
@@ -418,13 +419,14 @@ func (t *Translation) Baselines() []Baseline {
 				}
 			}
 		})
-		var a, b baseline.BLEU
-		for _, p := range held {
-			a.Add(p.SourceText, p.TargetText)
-			b.Add(d.Translate(p.SourceText), p.TargetText)
+		for i, translate := range []func(string) string{func(source string) string { return source }, d.Translate} {
+			var own baseline.BLEU
+			for _, p := range held {
+				own.Add(translate(p.SourceText), p.TargetText)
+			}
+			sums[i].AddAll(own)
+			all[i].Languages, all[i].BLEU = append(all[i].Languages, own.Score()), sums[i].Score()
 		}
-		copied.BLEU = append(copied.BLEU, a)
-		looked.BLEU = append(looked.BLEU, b)
 	}
-	return []Baseline{copied, looked}
+	return all
 }

@@ -253,7 +253,7 @@ func TestGroupsAndCollate(t *testing.T) {
 }
 
 func TestNoise(t *testing.T) {
-	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000, Skew: 0.5}}
+	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000}}
 	clean := testkit.Must(NewMultilingual(c))(t)
 	c.Translation.Noise = 0.25
 	noisy := testkit.Must(NewMultilingual(c))(t)

@@ -262,7 +262,7 @@ func TestAxesRefused(t *testing.T) {
 		"64 micro-batches of 32 examples are not of one size":                     {Only: []string{"table2"}, M: []int{1, 64}},
 		"k.1: this entry is there already":                                        {Only: []string{"table3"}, K: []int{2, 2}},
 	} {
-		testkit.Refused(r.Specs())(t, want)
+		testkit.Refused(r.Load())(t, want)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestCellsAreUsedAgain(t *testing.T) {
 		}
 	}
 
-	list := testkit.Must(Reproducing{Profile: "smoke", Only: []string{"table2"}, K: []int{2, 4, 8, 16}}.load())(t)
+	list := testkit.Must(Reproducing{Profile: "smoke", Only: []string{"table2"}, K: []int{2, 4, 8, 16}}.Load())(t).list
 	log = records.New(list[0].Key("smoke"))
 	if err := r.earlier(list[0], log); err != nil || len(log.Earlier) != 1 {
 		t.Fatal(log.Earlier, err)

@@ -64,7 +64,7 @@ func TestEndlessInput(t *testing.T) {
 		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want records of up to 256 MiB"},
 		"a long line":  {func() error { _, err := records.Load(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"own long one": {func() error { _, err := records.Open(long, records.Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
-		"a round":      {func() error { return timed.RunRound(context.Background(), endless{}, io.Discard, Load) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
+		"a round":      {func() error { return Round(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
 		"its records":  {func() error { return timed.AdoptAll(endless{}, nil, records.New(records.Key{})) }, "line too long"},
 	} {
 		t.Run(name, func(t *testing.T) {

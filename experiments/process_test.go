@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	case "does nothing":
 		os.Exit(0)
 	}
-	if err := timed.RunRound(context.Background(), os.Stdin, os.Stdout, Load); err != nil {
+	if err := Round(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -304,7 +304,7 @@ func request(t testing.TB, id string, change func(*timed.RoundRequest)) string {
 
 // A process refuses a request that it cannot measure, and ends early when its parent
 // is gone.
-func TestRunRoundErrors(t *testing.T) {
+func TestRoundErrors(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", "it is reproduce that starts this"},
 		{"table2\n", "it is reproduce that starts this"},
@@ -318,13 +318,13 @@ func TestRunRoundErrors(t *testing.T) {
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends after the request
 	} {
 		var out bytes.Buffer
-		testkit.Fails(t, timed.RunRound(t.Context(), strings.NewReader(c.in), &out, Load), c.want)
+		testkit.Fails(t, Round(t.Context(), strings.NewReader(c.in), &out), c.want)
 	}
 }
 
 // Whatever a process is asked, it refuses in one line; what it may measure ends with
 // the context.
-func FuzzRunRound(f *testing.F) {
+func FuzzRound(f *testing.F) {
 	for _, change := range []func(*timed.RoundRequest){
 		nil,
 		func(r *timed.RoundRequest) { r.Round = -1 },
@@ -341,7 +341,7 @@ func FuzzRunRound(f *testing.F) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	f.Fuzz(func(t *testing.T, text string) {
-		err := timed.RunRound(ended, strings.NewReader(text), io.Discard, Load)
+		err := Round(ended, strings.NewReader(text), io.Discard)
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want one line", text, err)
 		}

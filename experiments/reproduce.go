@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ type Reproducing struct {
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
 	K, M      []int    // in place of those of each spec, in ascending order; nil: as it says
 	DType     string   // of activations, for the one experiment in Only, whose spec takes one; "": as the spec says
-	// Executable is a program that calls timed.RunRound when it is started with its RoundCommand,
+	// Executable is a program that calls Round when it is started with timed.RoundCommand,
 	// and cluster.Obey with RankCommand, such as gpipebench itself: each timed round then
 	// has a process of its own. If empty, rounds share this process, and the records and
 	// tables say so; experiments on processes fail.
@@ -48,17 +49,28 @@ func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(lab
 	if err := lab.CheckProfile(r.Profile); err != nil {
 		return failure.Usage(err)
 	}
-	list, err := r.load()
+	l, err := r.Load()
 	if err != nil {
 		return err
 	}
+	return l.Run(ctx, p, show)
+}
+
+// Loaded are experiments that are loaded, and run as Reproducing says.
+type Loaded struct {
+	Reproducing
+	list []running
+}
+
+// Run is Reproducing.Run.
+func (r Loaded) Run(ctx context.Context, p progress.Progress, show func(lab.Experiment, *lab.Report) error) error {
 	if err := r.checkOut(); err != nil {
 		return err
 	}
-	p, next, end := progress.Over(p, r.expected(list))
+	p, next, end := progress.Over(p, r.Expected())
 	defer end()
 	var verdicts []string
-	for _, e := range list {
+	for _, e := range r.list {
 		report, err := r.one(ctx, e, p, next)
 		if err != nil {
 			return err
@@ -104,12 +116,13 @@ type running struct {
 	as       string // whose time that is, in words
 }
 
-// load loads the experiments that are to run.
-func (r Reproducing) load() (list []running, err error) {
+// Load loads the experiments that are to run.
+func (r Reproducing) Load() (l Loaded, err error) {
 	specs, err := r.specs()
 	if err != nil {
-		return nil, err
+		return l, err
 	}
+	l.Reproducing = r
 	edited := r.Spec+r.DType != "" || r.K != nil || r.M != nil
 	for _, spec := range specs {
 		e := running{spec: spec}
@@ -121,12 +134,28 @@ func (r Reproducing) load() (list []running, err error) {
 			err = failure.Usagef("with other K or M: %v", err)
 		}
 		if err != nil {
-			return nil, err
+			return l, err
 		}
 		e.expected, e.as = r.expect(e)
-		list = append(list, e)
+		l.list = append(l.list, e)
 	}
-	return list, nil
+	return l, nil
+}
+
+// Expected returns how long each of the experiments takes, about.
+func (r Loaded) Expected() (each []time.Duration) {
+	for _, e := range r.list {
+		each = append(each, e.expected)
+	}
+	return each
+}
+
+// Specs are those by which the experiments run.
+func (r Loaded) Specs() (specs []lab.SpecFile) {
+	for _, e := range r.list {
+		specs = append(specs, e.spec)
+	}
+	return specs
 }
 
 // expect is how long an experiment took when it was measured here last, by the records of Out or of the reference,
@@ -147,15 +176,6 @@ func (r Reproducing) expect(e running) (time.Duration, string) {
 		}
 	}
 	return e.Expected(r.Profile), "on two cores"
-}
-
-// Specs are those by which experiments would run, if all can.
-func (r Reproducing) Specs() (specs []lab.SpecFile, err error) {
-	list, err := r.load()
-	for _, e := range list {
-		specs = append(specs, e.spec)
-	}
-	return specs, err
 }
 
 // specs returns the specs of the experiments that are to run.
@@ -277,15 +297,15 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, ne
 	}
 	before := len(log.Names)
 	start := time.Now()
-	if t, ok := e.Experiment.(timed.Experiment); ok && r.Executable != "" {
-		if err := timed.InProcesses(ctx, r.Executable, t, e.from, log, p); err != nil {
-			return nil, err
-		}
-	}
 	if s, ok := e.Experiment.(cluster.Starter); ok {
 		s.StartWith(r.Executable)
 	}
-	if err := e.Measure(ctx, log, p); err != nil {
+	if t, ok := e.Experiment.(timed.Experiment); ok && r.Executable != "" {
+		err = timed.InProcesses(ctx, r.Executable, t, e.from, log, p)
+	} else {
+		err = e.Measure(ctx, log, p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if log.Taken > 0 {
@@ -303,6 +323,20 @@ func (r Reproducing) one(ctx context.Context, e running, p progress.Progress, ne
 		return report, nil
 	}
 	return report, WriteReport(filepath.Join(r.Out, "tables"), report)
+}
+
+// Round is what a process does that one starts with timed.RoundCommand: it reads on in which round of
+// which experiment it is to measure, and writes records to out.
+func Round(ctx context.Context, in io.Reader, out io.Writer) error {
+	request, err := timed.ReadRequest(in)
+	if err != nil {
+		return err
+	}
+	e, err := Load(request.Key.Experiment, request.Spec...)
+	if err != nil {
+		return err
+	}
+	return request.Run(ctx, e, out)
 }
 
 // earlier lets a log take samples of the program's own cells, in Out and the reference, where K or M
@@ -357,17 +391,4 @@ func WriteReport(dir string, r *lab.Report) error {
 		}
 	}
 	return nil
-}
-
-// Expected returns how long each of the experiments takes that Run runs, about.
-func (r Reproducing) Expected() ([]time.Duration, error) {
-	list, err := r.load()
-	return r.expected(list), err
-}
-
-func (r Reproducing) expected(list []running) (each []time.Duration) {
-	for _, e := range list {
-		each = append(each, e.expected)
-	}
-	return each
 }

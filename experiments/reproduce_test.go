@@ -106,8 +106,8 @@ func TestExpectedIsTheLastTime(t *testing.T) {
 		file := records.File(r.Out, "counts")
 		testkit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		testkit.NoError(t, os.WriteFile(file, text, 0o600))
-		if each, err := r.Expected(); err != nil || len(each) != 1 || each[0] != c.want {
-			t.Errorf("%s: %v, %v; want %v", name, each, err, c.want)
+		if each := testkit.Must(r.Load())(t).Expected(); len(each) != 1 || each[0] != c.want {
+			t.Errorf("%s: %v; want %v", name, each, c.want)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func TestSpecFile(t *testing.T) {
 	}
 	run := func(only ...string) (ids []string, key records.Key, err error) {
 		r := Reproducing{Profile: "smoke", Only: only, Spec: name}
-		list, err := r.load()
-		for _, e := range list {
+		loaded, err := r.Load()
+		for _, e := range loaded.list {
 			ids, key = append(ids, e.ID()), e.Key("smoke")
 		}
 		return ids, key, err

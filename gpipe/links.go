@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -140,6 +141,29 @@ func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox
 		out.free <- struct{}{}
 	}
 	return nil
+}
+
+// gather waits for the values of all these places, this one among them, and returns
+// them by place.
+func (r *stageRun) gather(ctx context.Context, among []place.Place, values []float64) ([][]float64, error) {
+	message := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		message = binary.LittleEndian.AppendUint64(message, math.Float64bits(v))
+	}
+	messages, err := r.session.Gather(ctx, r.at, among, message)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]float64, len(messages))
+	for i, m := range messages {
+		if len(m) != len(message) {
+			return nil, fmt.Errorf("%v gathers %d bytes: want %d", among[i], len(m), len(message))
+		}
+		for ; len(m) > 0; m = m[8:] {
+			all[i] = append(all[i], math.Float64frombits(binary.LittleEndian.Uint64(m)))
+		}
+	}
+	return all, nil
 }
 
 func bytesOf(ts [][]float32) (n int64) {

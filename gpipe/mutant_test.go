@@ -43,7 +43,7 @@ var mutants = []mutant{
 		"			for replica := range n.Replicas {\n", "			for replica := r.at.Replica; replica <= r.at.Replica; replica++ {\n", "TestG1Replicas$"},
 	{"groups added one after another", "reduction/reduction.go",
 		"	completed := bits.TrailingZeros(^uint(s.groups))", "	completed := min(1, s.groups)", "TestG1Replicas$"},
-	{"a tied gradient that is not exchanged", "update.go",
+	{"a tied gradient that is not exchanged", "reduce.go",
 		"		copy(r.dev.weights[j].grads[0], sum)\n", "		_ = j\n", "TestG1$"},
 	{"gathered rows without the last", "tied.go",
 		"values, ids, c.t.Dim, c.from", "values, ids[:len(ids)-1], c.t.Dim, c.from", "TestGatherTied$"},
@@ -57,7 +57,7 @@ var mutants = []mutant{
 		"kernel.Add(place, place, sum(middle, hi))", "kernel.Add(place, place, sum(lo, middle))", "TestG1Tensor$"},
 	{"blocks of an operation added in another order", "../nn/program/tensorops.go",
 		"	return 1 << (bits.Len(uint(n-1)) - 1)\n", "	return n - 1\n", "TestG1Tensor$"},
-	{"turns at a product that begin anew", "../nn/program/tensorops.go",
+	{"turns at a product that begin anew", "../nn/program/matmul.go",
 		"goesOn := accumulates", "goesOn := accumulates && false", "TestG1Tensor$"},
 	{"sections of a product that take their turns in another order", "../nn/program/tensorrules.go",
 		"{{{i * width, (i + 1) * width}}}", "{{{(a.sections - 1 - i) * width, (a.sections - i) * width}}}", "TestG1Tensor$"},
@@ -87,19 +87,18 @@ var mutants = []mutant{
 	{"gradients that go on from one mini-batch to the next", "window.go",
 		"		if !last {\n", "		if !last && false {\n", "TestWindowsAgainstNumPy$"},
 	{"a matrix product that splits k", "../nn/program/matmul.go",
-		"		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)",
-		`		if half := k / 2; accumulate && half > 0 {
-			part := make([]float32, (i1-i0)*n)
-			kernel.Gemm(i1-i0, j1-j0, half, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, part, n, false, w.scratch, nil)
-			kernel.Gemm(i1-i0, j1-j0, k-half, in[0][i0*ars+half*acs:], ars, acs, in[1][j0*bcs+half*brs:], brs, bcs, c, n, true, w.scratch, nil)
-			for i := range i1 - i0 {
-				for j := range j1 - j0 {
-					c[i*n+j] += part[i*n+j]
+		"				kernel.Gemm(rows, cols, r[1]-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, into, ld, goesOn, scratch, epi)\n",
+		`				half := r[0] + (r[1]-r[0])/2
+				if !goesOn {
+					half = r[0]
 				}
-			}
-			return
-		}
-		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)`, "TestG1$"},
+				part := make([]float32, rows*cols)
+				kernel.Gemm(rows, cols, half-r[0], in[0][i*ars+r[0]*acs:], ars, acs, in[1][r[0]*brs+j0*bcs:], brs, bcs, part, cols, false, scratch, nil)
+				kernel.Gemm(rows, cols, r[1]-half, in[0][i*ars+half*acs:], ars, acs, in[1][half*brs+j0*bcs:], brs, bcs, into, ld, goesOn, scratch, epi)
+				for i := 0; goesOn && i < rows; i++ {
+					kernel.Add(into[i*ld:][:cols], into[i*ld:][:cols], part[i*cols:])
+				}
+`, "TestG1$"},
 	{"buffers that overlap for one instruction", "../nn/program/liveness.go",
 		"for t := b.first; t <= b.last; t++ {\n			alive", "for t := b.first; t < b.last; t++ {\n			alive", "TestG1$"},
 	{"a buffer that dies too early", "../nn/program/assemble.go",
@@ -122,9 +121,9 @@ var mutants = []mutant{
 		"r.added == len(r.chunks)*r.Ends[r.group]", "r.added == r.Ends[r.group]", "TestG1Replicas$"},
 	{"a shared weight twice in the norm", "norm.go",
 		"if p.Rate == 0 || w.twin {", "if p.Rate == 0 {", "TestChunksShareALargeWeight"},
-	{"one chunk's copy of a shared weight without the others' gradients", "update.go",
+	{"one chunk's copy of a shared weight without the others' gradients", "reduce.go",
 		"	for _, j := range copies {\n		copy(r.dev.weights[j].grads[0], sum)\n	}\n", "	copy(r.dev.weights[copies[0]].grads[0], sum)\n", "TestChunksShareAWeight$"},
-	{"the uses of a shared weight in the order of a device's chunks, the last first", "update.go",
+	{"the uses of a shared weight in the order of a device's chunks, the last first", "reduce.go",
 		"	for _, j := range r.dev.index[param] {\n		all = append(all,", "	copies := r.dev.index[param]\n	for i := range copies {\n		j := copies[len(copies)-1-i]\n		all = append(all,", "TestTranslationG1$"},
 	{"one chunk's copy of a table without the gathered gradient", "tied.go",
 		"				copy(r.dev.weights[j].grads[0], w.grads[0])\n", "				_ = j\n", "TestGatherTied$"},
@@ -196,9 +195,9 @@ var mutants = []mutant{
 		"if d.k == on && i < states {", "if d.k == k && i < states && d.at.Replica == 0 {", "TestResume$"},
 	{"the state of the first replica alone", "state.go",
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
-	{"tensors without a sum", "transport/sockets/wire.go",
+	{"tensors without a sum", "transport/sockets/frame.go",
 		"if raw[0] > 1 || crc32c.Update(", "if raw[0] > 1 || false && crc32c.Update(", "TestWire$"},
-	{"headers without a sum", "transport/sockets/wire.go",
+	{"headers without a sum", "transport/sockets/frame.go",
 		"	if crc32c.Checksum(raw[:summed]) != binary", "	if false && crc32c.Checksum(raw[:summed]) != binary", "TestWire$"},
 	{"a lost line that is waited for without a limit", "transport/sockets/line.go",
 		"	if l.quiet < patience {\n", "	if l.quiet >= 0 {\n", "TestWire$"},
@@ -265,7 +264,7 @@ var raceMutants = []mutant{
 		r.lasting.Free(m)
 	}
 `, "TestG1$"},
-	{"a sum of tied gradients in the place of one that is still sent", "update.go",
+	{"a sum of tied gradients in the place of one that is still sent", "reduce.go",
 		"	if e := <-sent; err == nil {\n		err = e\n	}\n	return err\n", "	return err\n", "TestG1$"},
 	{"traffic without a lock", "links.go",
 		"	t.mu.Lock()\n	defer t.mu.Unlock()\n	i := slices.IndexFunc", "	i := slices.IndexFunc", "TestG1$"},

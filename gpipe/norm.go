@@ -1,13 +1,10 @@
 package gpipe
 
 import (
-	"context"
 	"math"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/reduction"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
@@ -21,16 +18,9 @@ import (
 // from slice to slice in the order of the tensor's elements. A layer-wise optimiser (nn.LayerWise) also gets each tensor's own norm
 // and that of its values, whose squares are summed in the same way.
 
-// norms returns the sums of squares of all the network's parameters, in layer order: of
-// its gradient, then of its values if the optimiser reads their norm; 0 for those that
-// other devices compute, and for frozen ones.
-func (r *stageRun) norms(ctx context.Context) (sums []float64, err error) {
-	err = r.timedWork(ctx, timeline.Update, func() { sums = r.squares() })
-	return sums, err
-}
-
-// squares adds up the uses of the device's weights, if that has not been done, and returns what
-// norms does.
+// squares returns the sums of squares of all the network's parameters, in layer order: of
+// its gradient, whose uses are added up, then of its values if the optimiser reads their norm; 0 for
+// those that other devices compute, and for frozen ones.
 func (r *stageRun) squares() []float64 {
 	n := r.trainer.net
 	first := make([]int, len(n.Params))
@@ -44,9 +34,6 @@ func (r *stageRun) squares() []float64 {
 	}
 	sums := make([]float64, cells)
 	if n.Divides() {
-		if n.Groups == 1 {
-			r.addUses()
-		}
 		if r.at.Replica == 0 {
 			r.squaresOfSlices(sums, first)
 		}
@@ -66,9 +53,6 @@ func (r *stageRun) squares() []float64 {
 			sums[cell+p.Cells] = kernel.SumSquares(w.w[from:to])
 		}
 	}
-	if n.Groups == 1 {
-		r.addUses() // otherwise they were before the groups
-	}
 	r.dev.pool.Do(func(part int) {
 		if n.Groups == 1 {
 			for _, w := range r.dev.weightsFor(part) {
@@ -85,6 +69,28 @@ func (r *stageRun) squares() []float64 {
 		}
 	})
 	return sums
+}
+
+// weightsFor returns the weights that one thread handles: whole tensors, since each
+// sum of squares is one fixed chain, balanced by element count.
+func (d *device) weightsFor(part int) []weight {
+	total := 0
+	for _, w := range d.weights {
+		total += len(w.w)
+	}
+	parts, before := d.pool.Threads(), 0
+	from, to := len(d.weights), len(d.weights)
+	for i, w := range d.weights {
+		middle := before + len(w.w)/2
+		if i < from && middle >= total*part/parts {
+			from = i
+		}
+		if i < to && part < parts-1 && middle >= total*(part+1)/parts {
+			to = i
+		}
+		before += len(w.w)
+	}
+	return d.weights[from:to]
 }
 
 // globalNorm adds the sums of squares, those of tied weights once, and returns the

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Gradients of groups are added up by the tree of package reduction: those of a
-// replica's own groups at the end of each but the last, those of all replicas before
-// the update.
+// Gradients of one parameter from its several uses are added in layer order, also if the uses are on
+// different stages. Those of groups are added up by the tree of package reduction: those of a
+// replica's own groups at the end of each but the last, those of all replicas before the update.
 
 // endGroup adds a group, other than the replica's last, to those before it.
 func (r *stageRun) endGroup(ctx context.Context) error {
@@ -45,6 +46,122 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 	})
 	r.group++
 	return err
+}
+
+// exchangeUses adds up, in their first accumulators, the uses of the parameters that
+// several stages share.
+func (r *stageRun) exchangeUses(ctx context.Context) error {
+	n := r.trainer.net
+	for i := range n.Params { // in the same order on every stage
+		if copies := r.dev.index[i]; len(copies) > 0 && n.Params[i].Shared() && !n.Params[i].Gathered {
+			if err := r.exchange(ctx, i, copies); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exchange sends this device's accumulators of a shared parameter to the other
+// devices that use it, and adds up all uses in layer order. Each of the device's copies of the
+// parameter gets the sum.
+func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error {
+	n := r.trainer.net
+	p := &n.Params[param]
+	ws := r.dev.mem.slot(0, program.Workspace, 0)
+	size := p.Shape.Elems()
+	sum, got := ws[:size], ws[min(program.AlignUp(size), n.SharedFloats(p)):n.SharedFloats(p)]
+	r.dev.mem.touch(0, program.Workspace, 0, n.SharedFloats(p))
+
+	own := make([][]float32, len(p.Uses)) // nil: of another device
+	accumulators := r.accumulators(param)
+	for i, u := range p.Uses {
+		if n.Device(u.Stage) == r.k {
+			own[i], accumulators = accumulators[0], accumulators[1:]
+		}
+	}
+	err := r.swapUses(ctx, param, func(use int) [][]float32 { return [][]float32{own[use]} }, func(use int, receive func(into [][]float32) error) error {
+		g := own[use]
+		if g == nil {
+			g = got
+			if err := receive([][]float32{got}); err != nil {
+				return err
+			}
+		}
+		if use == 0 {
+			copy(sum, g)
+		} else {
+			kernel.Add(sum, sum, g)
+		}
+		return nil
+	})
+	for _, j := range copies {
+		copy(r.dev.weights[j].grads[0], sum)
+	}
+	return err
+}
+
+// swapUses sends what this device has of a parameter's uses to the other devices that have
+// the parameter, and meanwhile calls each for every use, in layer order, with a function that
+// receives another device's.
+func (r *stageRun) swapUses(ctx context.Context, param int, parts func(use int) [][]float32, each func(use int, receive func(into [][]float32) error) error) error {
+	n := r.trainer.net
+	p := &n.Params[param]
+	route := func(from, to, use int) transport.Route {
+		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: param<<16 | use}
+	}
+	sent := make(chan error, 1)
+	go func() {
+		sent <- func() error {
+			for i, u := range p.Uses {
+				for _, to := range n.DevicesOf(p) {
+					if n.Device(u.Stage) != r.k || to == r.k {
+						continue
+					}
+					if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}()
+	}()
+	var err error
+	for i := 0; err == nil && i < len(p.Uses); i++ {
+		err = each(i, func(into [][]float32) error {
+			_, err := r.takeIn(ctx, route(n.Device(p.Uses[i].Stage), r.k, i), TiedGradients, into)
+			return err
+		})
+	}
+	if e := <-sent; err == nil {
+		err = e
+	}
+	return err
+}
+
+// accumulators returns the accumulators of the device's uses of a parameter, in layer order.
+func (r *stageRun) accumulators(param int) (all [][]float32) {
+	for _, j := range r.dev.index[param] {
+		all = append(all, r.dev.weights[j].grads...)
+	}
+	return all
+}
+
+// addUses adds up the uses of the stage's other parameters.
+func (r *stageRun) addUses() {
+	several := func(w weight) bool {
+		return len(w.grads) > 1 && !r.trainer.net.Params[w.param].Shared() && !w.gathered()
+	}
+	if !slices.ContainsFunc(r.dev.weights, several) {
+		return
+	}
+	r.eachPart(func(w *weight, from, to int) {
+		for _, g := range w.grads[1:] {
+			if several(*w) {
+				kernel.Add(w.grads[0][from:to], w.grads[0][from:to], g[from:to])
+			}
+		}
+	})
 }
 
 // clearGradients clears the accumulators after a group, but not the tallies, which are of a later
@@ -211,48 +328,6 @@ func (p peers) addUp(sums, summands [][]float32) {
 	})
 }
 
-// recorded is how a stage's tensors are added up over replicas, for a trace like Horovod's.
-// The zero value records nothing. Only the goroutine of the stage's list uses it.
-type recorded struct {
-	reductions []timeline.Reduction // by weight; nil: nothing is recorded
-	begin      time.Time            // of the step
-	weights    []int                // of the last message
-}
-
-// recordReductions begins the record: the stage's own gradients are complete.
-func (r *stageRun) recordReductions() {
-	n := r.trainer.net
-	if !r.trainer.records || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
-		return
-	}
-	for i := range r.dev.weights {
-		w := &r.dev.weights[i]
-		r.recorded.reductions = append(r.recorded.reductions, timeline.Reduction{
-			At: r.at, Tensor: n.Params[w.param].Path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
-		})
-	}
-	r.recorded.begin = r.start
-}
-
-// add adds an activity of some weights.
-func (c *recorded) add(weights []int, kind timeline.ActivityKind, peer int, start, end time.Time, bytes int64) {
-	if c.reductions == nil {
-		return
-	}
-	a := timeline.Activity{Kind: kind, Peer: peer, Start: start.Sub(c.begin).Seconds(), End: end.Sub(c.begin).Seconds(), Bytes: bytes}
-	for _, w := range weights {
-		of := &c.reductions[w].Activities
-		*of = append(*of, a)
-	}
-}
-
-// message adds what taking in a peer's message was: the wait for it, from start, and, from
-// began, the copy or the addition.
-func (c *recorded) message(weights []int, peer int, start, began time.Time, bytes int64) {
-	c.add(weights, timeline.WaitForData, peer, start, began, bytes)
-	c.add(weights, timeline.Carry, peer, began, time.Now(), bytes)
-}
-
 // eachPart calls f for a part of every weight on each of the device's threads.
 func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
 	r.onThreads(func(part, thread, threads int) {
@@ -293,6 +368,48 @@ func (r *stageRun) onThreads(f func(part, thread, threads int)) {
 		}
 		r.turns += sum - most
 	}
+}
+
+// recorded is how a stage's tensors are added up over replicas, for a trace like Horovod's.
+// The zero value records nothing. Only the goroutine of the stage's list uses it.
+type recorded struct {
+	reductions []timeline.Reduction // by weight; nil: nothing is recorded
+	begin      time.Time            // of the step
+	weights    []int                // of the last message
+}
+
+// recordReductions begins the record: the stage's own gradients are complete.
+func (r *stageRun) recordReductions() {
+	n := r.trainer.net
+	if !r.trainer.records || n.Replicas == 1 || n.Devices[r.k].Kind != Host {
+		return
+	}
+	for i := range r.dev.weights {
+		w := &r.dev.weights[i]
+		r.recorded.reductions = append(r.recorded.reductions, timeline.Reduction{
+			At: r.at, Tensor: n.Params[w.param].Path, Gathered: w.gathered(), Ready: time.Since(r.start).Seconds(),
+		})
+	}
+	r.recorded.begin = r.start
+}
+
+// add adds an activity of some weights.
+func (c *recorded) add(weights []int, kind timeline.ActivityKind, peer int, start, end time.Time, bytes int64) {
+	if c.reductions == nil {
+		return
+	}
+	a := timeline.Activity{Kind: kind, Peer: peer, Start: start.Sub(c.begin).Seconds(), End: end.Sub(c.begin).Seconds(), Bytes: bytes}
+	for _, w := range weights {
+		of := &c.reductions[w].Activities
+		*of = append(*of, a)
+	}
+}
+
+// message adds what taking in a peer's message was: the wait for it, from start, and, from
+// began, the copy or the addition.
+func (c *recorded) message(weights []int, peer int, start, began time.Time, bytes int64) {
+	c.add(weights, timeline.WaitForData, peer, start, began, bytes)
+	c.add(weights, timeline.Carry, peer, began, time.Now(), bytes)
 }
 
 // touchSums records that a place for sums of groups is used.

@@ -299,8 +299,8 @@ func model(n *plan.Network, plan *Plan, at place.Place, of *plan.Portion, dt gra
 		backward := st.Backward
 		if st.Input != nil { // all meetings are in I
 			backward = st.Input
-			t.inTwo()
-			t.I[m], t.W[m] = a.Seconds(st.Input, dt), a.Seconds(st.Weights, dt)
+			t.add(timeline.BackwardInput, m, a.Seconds(st.Input, dt))
+			t.add(timeline.BackwardWeights, m, a.Seconds(st.Weights, dt))
 		}
 		t.meet(timeline.Backward, m, modelMeetings(a, backward, dt), 1)
 	}

@@ -16,6 +16,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -286,6 +287,41 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	return nil
 }
 
+// zeroGradients is the setup of a step. What the first backward function starts from zero itself
+// is not cleared.
+func (r *stageRun) zeroGradients() error {
+	r.dev.handOut()
+	parts := r.dev.pool.Threads()
+	for c, chunk := range r.chunks {
+		grads := r.dev.mem.slot(c, program.Grads, 0)
+		clear := []program.Operand{{Space: program.Grads, Len: len(grads)}}
+		if chunk.fresh = len(chunk.parts) == 0 && !r.hasUpdates() && r.Ends[0] > 0; chunk.fresh {
+			chunk.poison(program.Grads)
+			clear = chunk.stage(0).Clear
+		}
+		r.dev.pool.Do(func(part int) {
+			for _, o := range clear {
+				kernel.Zero(grads[o.Off+o.Len*part/parts : o.Off+o.Len*(part+1)/parts])
+			}
+		})
+		r.dev.mem.touch(c, program.Grads, 0, len(grads))
+	}
+	if r.trainer.net.Tensor > 1 {
+		r.onThreads(func(part, thread, threads int) {
+			for c := range r.chunks {
+				if mem := r.dev.memory(part); part > 0 {
+					grads := mem.slot(c, program.Grads, 0)
+					kernel.Zero(grads[len(grads)*thread/threads : len(grads)*(thread+1)/threads])
+					if thread == 0 {
+						mem.touch(c, program.Grads, 0, len(grads))
+					}
+				}
+			}
+		})
+	}
+	return nil
+}
+
 func (r *stageRun) panicOnFault() bool {
 	return r.trainer.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
@@ -297,41 +333,4 @@ func (r *stageRun) panicked(v any, where string) error {
 		return err
 	}
 	return failure.Recovered(v)
-}
-
-// timed runs f, which is no task, as one event.
-func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	return r.chunks[0].timed(ctx, kind, micro, f)
-}
-
-// record adds an event of the list's goroutine.
-func (r *stageRun) record(at place.Place, kind timeline.Kind, micro int, start, end time.Time) {
-	r.events = append(r.events, timeline.Event{At: at, Kind: kind, Micro: micro, Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds()})
-}
-
-// timed runs f as one event of the chunk, alone if the devices are emulated.
-func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
-	if a := r.trainer.alone; a != nil {
-		select {
-		case a <- struct{}{}:
-			defer func() { <-a }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	} else if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	start := time.Now()
-	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
-	if h := r.trainer.testing.inTask; h != nil {
-		h(r.at, kind, micro)
-	}
-	err := f()
-	end := time.Now()
-	r.record(r.at, kind, micro, start, end)
-	r.events[len(r.events)-1].Away = r.away.Seconds()
-	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
-	r.times.add(kind, micro, seconds)
-	r.times.meet(kind, micro, r.meetings, seconds)
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -176,6 +177,52 @@ func (r *chunkRun) awaitGradient(ctx context.Context, m int) error {
 	return await(ctx, r.gradient.arrived, m)
 }
 
+// timed runs f as one event of the chunk, alone if the devices are emulated.
+func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	if a := r.trainer.alone; a != nil {
+		select {
+		case a <- struct{}{}:
+			defer func() { <-a }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	} else if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	start := time.Now()
+	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
+	if h := r.trainer.testing.inTask; h != nil {
+		h(r.at, kind, micro)
+	}
+	err := f()
+	end := time.Now()
+	r.record(r.at, kind, micro, start, end)
+	r.events[len(r.events)-1].Away = r.away.Seconds()
+	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
+	r.times.add(kind, micro, seconds)
+	r.times.meet(kind, micro, r.meetings, seconds)
+	return err
+}
+
+// timed runs f, which is no task, as one event.
+func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	return r.chunks[0].timed(ctx, kind, micro, f)
+}
+
+// timedWork times f, a part of the step between its tasks and its barrier, which
+// counts on the virtual clock and has no event.
+func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) error {
+	events := len(r.events)
+	err := r.timed(ctx, kind, -1, func() error { f(); return nil })
+	r.events = r.events[:min(events, len(r.events))]
+	return err
+}
+
+// record adds an event of the list's goroutine.
+func (r *stageRun) record(at place.Place, kind timeline.Kind, micro int, start, end time.Time) {
+	r.events = append(r.events, timeline.Event{At: at, Kind: kind, Micro: micro, Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds()})
+}
+
 // stage returns the stage's programs for micro-batch m.
 func (r *chunkRun) stage(m int) *program.Stage { return r.Programs[m][r.piece] }
 
@@ -191,6 +238,7 @@ type bound struct {
 	mem     *memory
 	bind    program.Binding
 	origins [program.Spaces]origin // where the bound slots lie, to record what is used
+	high    [program.Spaces]int    // how far the program that runs has reached into them
 }
 
 func (b *bound) use(chunk int, s program.Space, slot int) {
@@ -202,6 +250,16 @@ func (b *bound) touch(s program.Space, end int) {
 	o := b.origins[s]
 	high := &b.mem.high[o.category]
 	*high = max(*high, o.off+end)
+}
+
+// touchHigh records what a program has used.
+func (b *bound) touchHigh() {
+	for s, end := range b.high {
+		if end > 0 {
+			b.touch(program.Space(s), end)
+		}
+	}
+	clear(b.high[:])
 }
 
 // use binds a slot of a space for the next program, of all parts that have the space.
@@ -284,11 +342,17 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 	}
 	r.fresh = r.fresh && !t.Accumulates()
 	o := program.Options{
-		Touch:  r.touch,
+		High:   &r.high,
 		Poison: r.trainer.testing.poison,
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
+	defer func() { // also if it fails
+		r.touchHigh()
+		for i := range r.parts {
+			r.parts[i].touchHigh()
+		}
+	}()
 	var each []time.Duration // of the parts, for the last instruction
 	if len(r.parts) > 0 {
 		sent := partTraffic{at: r.at}
@@ -297,9 +361,8 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 		if r.trainer.net.Tensor > 1 {
 			o.Parts.Hop = r.hop
 		}
-		o.Parts.Touch = func(part int, s program.Space, end int) { r.parts[part-1].touch(s, end) }
 		for i := range r.parts {
-			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)
+			o.Parts.Memory, o.Parts.High = append(o.Parts.Memory, &r.parts[i].bind), append(o.Parts.High, &r.parts[i].high)
 		}
 		if r.trainer.alone != nil {
 			o.Parts.Alone = func(_ *program.Instr, took []time.Duration, longer time.Duration) {

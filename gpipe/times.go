@@ -75,51 +75,24 @@ func newStageTimes(micro int) *StageTimes {
 	return &StageTimes{F: make([]float64, micro), R: make([]float64, micro), B: make([]float64, micro)}
 }
 
+// add adds to the time of a kind of event: of a micro-batch, or, if that is negative, of the step.
 func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
-	switch kind {
-	case timeline.Forward:
-		t.F[micro] += seconds
-	case timeline.Recompute:
-		t.R[micro] += seconds
-	case timeline.Backward:
-		t.B[micro] += seconds
-	case timeline.BackwardInput, timeline.BackwardWeights:
-		t.inTwo()
-		of := t.I
-		if kind == timeline.BackwardWeights {
-			of = t.W
-		}
-		of[micro] += seconds
-	case timeline.Setup:
-		t.Setup += seconds
-	case timeline.Update:
-		if micro < 0 {
-			t.Update += seconds
-			return
-		}
-		if t.U == nil {
-			t.U = make([]float64, len(t.F))
-		}
-		t.U[micro] += seconds
-	case timeline.Reduce:
-		if micro < 0 {
-			t.Reduce += seconds
-			return
-		}
-		if t.Groups == nil {
-			t.Groups = make([]float64, len(t.F))
-		}
-		t.Groups[micro] += seconds
-	case timeline.Rows:
-		t.Rows += seconds
+	of := [...]struct {
+		step  *float64
+		micro *[]float64
+	}{
+		timeline.Forward: {nil, &t.F}, timeline.Recompute: {nil, &t.R}, timeline.Backward: {nil, &t.B},
+		timeline.BackwardInput: {nil, &t.I}, timeline.BackwardWeights: {nil, &t.W}, timeline.Update: {&t.Update, &t.U},
+		timeline.Setup: {&t.Setup, nil}, timeline.Reduce: {&t.Reduce, &t.Groups}, timeline.Rows: {&t.Rows, nil},
+	}[kind]
+	if micro < 0 {
+		*of.step += seconds
+		return
 	}
-}
-
-// inTwo makes room for the times of I and W.
-func (t *StageTimes) inTwo() {
-	if t.I == nil {
-		t.I, t.W = make([]float64, len(t.F)), make([]float64, len(t.F))
+	if *of.micro == nil {
+		*of.micro = make([]float64, len(t.F))
 	}
+	(*of.micro)[micro] += seconds
 }
 
 // Task is the time of one task.

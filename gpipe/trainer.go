@@ -363,7 +363,7 @@ func (t *Trainer) begin(what plan.Purpose, batches ...nn.Batch) (*step, error) {
 		if err := b.Check(); err != nil {
 			return nil, err
 		}
-		in := InputOf(b)
+		in := plan.InputOf(b)
 		if err := n.Accepts(in, what); err != nil {
 			return nil, err
 		}

@@ -62,6 +62,7 @@ func (r *stageRun) workThrough(ctx context.Context, task *string) error {
 func (r *stageRun) updateBy(ctx context.Context, t schedule.Task, stash int, last bool) error {
 	mini := r.mini(t.Micro)
 	return r.timed(ctx, timeline.Update, t.Micro, func() error {
+		r.addUses()
 		// Other devices' squares are left out: without clipping nothing depends on them.
 		scale, err := r.globalNorm(slices.Repeat([][]float64{r.squares()}, r.trainer.net.Partitions))
 		if err != nil {

@@ -128,13 +128,17 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if len(from) > 0 {
 		spec = from[0]
 	}
-	check := func() *Problem {
-		if _, scored := e.(Scored); !scored && e.Registration(Profiles[0]) != nil {
-			return At(errors.New("this experiment has nothing that a design compares: want none"), "design")
-		}
-		return e.Resolve()
+	root, err := e.Read(spec)
+	if err != nil {
+		return nil, err
 	}
-	if err := e.Read(spec, check); err != nil {
+	var wrong *Problem
+	if _, scored := e.(Scored); !scored && e.Registration(Profiles[0]) != nil {
+		wrong = At(errors.New("this experiment has nothing that a design compares: want none"), "design")
+	} else {
+		wrong = e.Resolve()
+	}
+	if err := wrong.Located(spec.Name, root); err != nil {
 		return nil, err
 	}
 	if d.Untimed {
@@ -230,26 +234,32 @@ func (s *seedsOf) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Read decodes a spec, and checks its profiles and what the experiment checks.
-func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
+// Read decodes a spec, and checks what all experiments' specs have. It returns the document, in which
+// a problem that Resolve finds has its place.
+func (b *Base[S]) Read(from SpecFile) (*yaml.Node, error) {
 	b.text = string(from.Text)
-	return Decode(from.Name, from.Text, &b.Spec, func() *Problem {
-		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
-			return At(err)
-		}
-		if err := checkFinding(b.head.Finding); err != nil {
-			return At(err, "finding")
-		}
-		if p := checkProfiles(b.head.Profiles); p != nil {
-			return p
-		}
-		if d := b.head.Design; d != nil {
-			if p := d.check(func(profile string) []uint64 { return b.head.Profiles[profile].Seeds }); p != nil {
-				return p.In("design")
-			}
-		}
-		return check()
-	})
+	root, err := yamldoc.Read(from.Name, from.Text, &b.Spec, vocabularies)
+	if err == nil {
+		err = b.readHead().Located(from.Name, root)
+	}
+	return root, err
+}
+
+// readHead decodes the head and the profiles of the spec, and checks them.
+func (b *Base[S]) readHead() *Problem {
+	if err := yaml.Unmarshal([]byte(b.text), &b.head); err != nil {
+		return At(err)
+	}
+	if err := checkFinding(b.head.Finding); err != nil {
+		return At(err, "finding")
+	}
+	if p := checkProfiles(b.head.Profiles); p != nil {
+		return p
+	}
+	if d := b.head.Design; d != nil {
+		return d.check(func(profile string) []uint64 { return b.head.Profiles[profile].Seeds }).In("design")
+	}
+	return nil
 }
 
 func (b *Base[S]) ID() string { return b.head.Experiment }

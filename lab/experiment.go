@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/progress"
@@ -34,7 +36,8 @@ type Experiment interface {
 	Key(profile string) records.Key
 	// Conditions is what decides a sample of a profile besides its name.
 	Conditions(profile string) string
-	Read(from SpecFile, check func() *Problem) error
+	// Read decodes a spec. It returns the document, in which a problem has its place.
+	Read(from SpecFile) (*yaml.Node, error)
 	// DoNotTime makes one key for all machines, since all give the same bits.
 	DoNotTime()
 	// Registration is the design by which samples of a profile are judged; nil: there is none.

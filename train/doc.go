@@ -6,4 +6,7 @@
 // position and after each step, and an error of a hook ends the run, which can go on from
 // there. The data of a step depend only on the position and the training's settings, so a
 // snapshot of the state at a position is all that another process needs.
+//
+// Read its code in this order: train.go, what a training is; loop.go, how it runs; open.go, how it
+// begins; processes.go, how several processes run it together.
 package train

@@ -2,12 +2,19 @@ package train
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"hash"
+	"io"
+	"math"
 	"slices"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 	"gpipebench/nn"
 )
 
@@ -48,13 +55,6 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	if l.together() {
 		l.forget = context.AfterFunc(ctx, l.Trainer.AskToStop)
 	}
-	l.batch = func(done int) (nn.Batch, error) {
-		b, err := source.Batch(datasets.Train, done, t.Batch)
-		if err != nil {
-			return b, err
-		}
-		return t.blind(b), nil
-	}
 	for _, prepare := range []func() error{l.prepareLast, l.prepareStatistics, l.prepareBest, l.load, l.loadPart, l.restore} {
 		if err := prepare(); err != nil {
 			l.Close()
@@ -62,6 +62,64 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		}
 	}
 	return l, nil
+}
+
+// digest returns a digest of what a training reads: its files of data and of weights, how
+// many mini-batches its data have, the first, the last of an epoch and the first of those
+// held out.
+func (t *Training) digest(s datasets.Source) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, datasets.Digest(s))
+	for _, split := range []datasets.Split{datasets.Train, datasets.HeldOut} {
+		n := s.Batches(split, t.Batch)
+		fmt.Fprintln(h, n)
+		indices := []int{0}
+		switch {
+		case split == datasets.HeldOut && n == 0:
+			indices = nil
+		case n > 1:
+			indices = append(indices, n-1)
+		}
+		for _, i := range indices {
+			b, err := s.Batch(split, i, t.Batch)
+			if err != nil {
+				return "", err
+			}
+			if err := digestBatch(h, b); err != nil {
+				return "", err
+			}
+		}
+	}
+	for _, name := range []string{t.Load, t.LoadPart} {
+		if name == "" {
+			continue
+		}
+		f, _, err := files.OpenRegular(name, files.Kind{What: "a file of weights", Bytes: math.MaxInt64})
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func digestBatch(h hash.Hash, b nn.Batch) error {
+	for _, tensors := range [][]nn.Tensor{b.Inputs, b.Targets} {
+		for _, t := range tensors {
+			fmt.Fprintln(h, t.Shape)
+			if err := binary.Write(h, binary.LittleEndian, t.F32); err != nil {
+				return err
+			}
+			if err := binary.Write(h, binary.LittleEndian, t.I32); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Source opens the data of the training, and sets the model's vocabulary, or its images
@@ -99,8 +157,6 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":
 		return 0, failure.Usagef("a file of weights to load and one to load a part of: want one of them")
-	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
-		return 0, failure.Usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}
 	t.epochSteps = s.Batches(datasets.Train, t.Batch)
 	if t.EvalEvery == 0 && t.Model.Images() {

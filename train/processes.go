@@ -4,19 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
-	"math"
 	"os"
 	"slices"
 	"time"
 
-	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport"
@@ -25,7 +20,7 @@ import (
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/machine"
-	"gpipebench/nn"
+	"gpipebench/internal/stats"
 )
 
 // Processes are those that an engine has started to run a training or a benchmark together,
@@ -212,60 +207,39 @@ func (p *Processes) gather(ctx context.Context, t *gpipe.Trainer, over transport
 	return all, nil
 }
 
-// digest returns a digest of what a training reads: its files of data and of weights, how
-// many mini-batches its data have, the first, the last of an epoch and the first of those
-// held out.
-func (t *Training) digest(s datasets.Source) (string, error) {
-	h := sha256.New()
-	fmt.Fprintln(h, datasets.Digest(s))
-	for _, split := range []datasets.Split{datasets.Train, datasets.HeldOut} {
-		n := s.Batches(split, t.Batch)
-		fmt.Fprintln(h, n)
-		indices := []int{0}
-		switch {
-		case split == datasets.HeldOut && n == 0:
-			indices = nil
-		case n > 1:
-			indices = append(indices, n-1)
-		}
-		for _, i := range indices {
-			b, err := s.Batch(split, i, t.Batch)
-			if err != nil {
-				return "", err
-			}
-			if err := digestBatch(h, b); err != nil {
-				return "", err
-			}
-		}
-	}
-	for _, name := range []string{t.Load, t.LoadPart} {
-		if name == "" {
-			continue
-		}
-		f, _, err := files.OpenRegular(name, files.Kind{What: "a file of weights", Bytes: math.MaxInt64})
-		if err != nil {
-			return "", err
-		}
-		_, err = io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+// Travelled is what processes sent each other in a step, of one kind of tensors.
+type Travelled struct {
+	What         string  `json:"what"` // as gpipe.Load names it
+	Messages     int64   `json:"messages"`
+	Bytes        int64   `json:"bytes"`
+	PlannedBytes int64   `json:"planned_bytes"`
+	Seconds      float64 `json:"seconds"` // of taking the bytes in, added up over receivers; the median of the steps
 }
 
-func digestBatch(h hash.Hash, b nn.Batch) error {
-	for _, tensors := range [][]nn.Tensor{b.Inputs, b.Targets} {
-		for _, t := range tensors {
-			fmt.Fprintln(h, t.Shape)
-			if err := binary.Write(h, binary.LittleEndian, t.F32); err != nil {
-				return err
-			}
-			if err := binary.Write(h, binary.LittleEndian, t.I32); err != nil {
-				return err
+// traffic is what steps on mini-batches of one size sent from process to process, the
+// bytes those of the last, of a window an even part; nil if there is one process or no step.
+func (p *Processes) traffic(steps []*gpipe.Result, over transport.Transport) []Travelled {
+	if p == nil || len(steps) == 0 {
+		return nil
+	}
+	crossing := func(all []gpipe.Traffic, what gpipe.Load) (sum gpipe.Traffic) {
+		for _, t := range all {
+			if t.What == what && over.Owner(t.From) != over.Owner(t.To) {
+				sum.Messages, sum.Bytes, sum.Seconds = sum.Messages+t.Messages, sum.Bytes+t.Bytes, sum.Seconds+t.Seconds
 			}
 		}
+		return sum
 	}
-	return nil
+	last := steps[len(steps)-1]
+	var all []Travelled
+	for what := range gpipe.Loads {
+		sent, planned := crossing(last.Traffic, what), crossing(last.PlannedTraffic(), what)
+		var seconds []float64
+		for _, step := range steps {
+			seconds = append(seconds, crossing(step.Traffic, what).Seconds)
+		}
+		window := int64(max(last.Times.Window, 1))
+		all = append(all, Travelled{what.String(), sent.Messages / window, sent.Bytes / window, planned.Bytes / window, stats.Median(seconds) / float64(window)})
+	}
+	return slices.DeleteFunc(all, func(t Travelled) bool { return t.Messages == 0 && t.PlannedBytes == 0 })
 }

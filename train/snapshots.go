@@ -117,7 +117,6 @@ func (k *keeper) find() error {
 		}
 		return nil
 	}
-	delete(from.Settings, "kernels") // of earlier versions, in which they decided bits
 	if differ := differences(from.Settings, k.contents.Settings); len(differ) > 0 {
 		return fmt.Errorf("%s: a snapshot of a training with %s: want the same, since it decides the bits", files.Printable(from.Name), strings.Join(differ, "; with "))
 	}

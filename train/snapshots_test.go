@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -208,17 +207,6 @@ func TestResumeRefuses(t *testing.T) {
 		func(t *train.Training) {
 			t.Data = "text:" + filepath.Join(dir, "moved.txt")
 			t.EvalEvery, t.Generate = 1, 3
-		},
-		func(lm *train.Training) { // an earlier version's has the kernels as well
-			from, _, err := snapshot.Newest(lm.Snapshots.Dir)
-			testkit.NoError(t, err)
-			c := snapshot.Contents{Settings: from.Settings, About: from.About}
-			c.Settings["kernels"] = "another"
-			c.State = testkit.Must(from.State())(t)
-			c.Metadata = testkit.Must(from.Metadata())(t)
-			maps.DeleteFunc(c.Metadata, func(name, _ string) bool { return strings.HasSuffix(name, "_sha256") }) // which Write adds
-			c.Progress = testkit.Must(from.Progress())(t)
-			testkit.NoError(t, snapshot.Write(lm.Snapshots.Dir, c))
 		},
 	} {
 		tr := lm

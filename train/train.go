@@ -1,17 +1,13 @@
 package train
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/files"
 	"gpipebench/internal/units"
-	"gpipebench/nn"
 )
 
 // Training is a network, what it learns from, and how.
@@ -60,7 +56,6 @@ type Training struct {
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
-	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.
@@ -130,7 +125,7 @@ type Result struct {
 	Untrained      float64              `json:"untrained_statistics,omitempty"`
 	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
-	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
+	Baselines      []datasets.Baseline  `json:"baselines,omitempty"` // of translations
 	Best           *Best                `json:"best,omitempty"`      // the evaluation whose weights were kept; none: those after the last step
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
@@ -157,174 +152,6 @@ type Result struct {
 
 	LastStep *timeline.Timeline `json:"-"` // nil: this process made none
 	Earlier  float64            `json:"-"` // seconds that the training had taken before it was stopped
-}
-
-// Run trains, and evaluates at the end. It calls onStep after every step. When all
-// steps are done it returns a result even with an error, which is then of what comes
-// after them, such as evaluating.
-func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, err error) {
-	defer func() { err = t.Processes.Leave(err) }()
-	written := []string{t.Save, t.Log, t.Translations}
-	if t.Processes.follows() {
-		t.Log, t.Translations, written = "", "", nil
-	}
-	if err := t.inWindows(0); err != nil { // before anything is made
-		return nil, err
-	}
-	for _, name := range written {
-		if err := files.CheckWritable(name); err != nil {
-			return nil, err
-		}
-	}
-	if t.Snapshots.Dir != "" && t.Steps+t.Epochs > 0 && !t.Processes.follows() {
-		if err := files.MakeDir(t.Snapshots.Dir); err != nil {
-			return nil, err
-		}
-	}
-	l, err := t.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	full, err := l.full()
-	if err != nil {
-		return nil, err
-	}
-	l.notices(full)
-	if left := l.Steps - l.Resumed; t.Announce != nil && left > 0 {
-		expected, err := l.expect(ctx, left)
-		if err != nil {
-			return nil, err
-		}
-		t.Announce(left, expected)
-	}
-	log, err := openLog(t.Log, l.Resumed)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = cmp.Or(err, log.close()) }()
-	p := l.Pipeline
-	r = &Result{Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile(), ResumedAt: l.Resumed, Earlier: l.Earlier()}
-	r.Partition, r.Note = l.Trainer.Sizes()
-	r.Placement = l.Trainer.Placement()
-	r.Replicas = max(t.Setup.Replicas, 1)
-	r.Groups = max(t.Setup.Groups, r.Replicas)
-	if t.Setup.BNScope != gpipe.ReplicaScope {
-		r.BatchNormScope = t.Setup.BNScope.String()
-	}
-	r.DType = t.Setup.dtype()
-	so := reported{Losses: []float64{}}
-	if l.Resumed == 0 {
-		so.InitialSHA256 = l.Trainer.Hash()
-	}
-	clock := stepClock{batch: full}
-	every := l.training.EvalEvery
-	evaluates := func(done int) bool { return every > 0 && done > 0 && done%every == 0 && done < l.Steps }
-	say := func(step *TrainStep) {
-		if onStep != nil {
-			onStep(*step)
-		}
-	}
-	var evaluated *TrainStep // the step whose evaluation comes next
-	err = l.Run(ctx, Hooks{Report: &so, After: func(step *TrainStep) (err error) {
-		so.Losses = append(so.Losses, step.Loss)
-		r.LastStep = step.Timeline
-		if step.Step == t.HashAfter {
-			so.HashAfter = l.Trainer.Hash()
-		}
-		if step.ClosedForm, err = t.Setup.closedForm(step.Times); err != nil {
-			return err
-		}
-		if step.Examples == full {
-			clock.add(step.Result)
-		}
-		if err := log.step(step); err != nil {
-			return err
-		}
-		if evaluated = step; !evaluates(step.Step) {
-			say(step)
-		}
-		return nil
-	}, At: func(done int) error {
-		if !evaluates(done) {
-			return nil
-		}
-		e, err := l.Evaluate(ctx)
-		if err != nil {
-			return err
-		}
-		if err := log.evaluation(e); err != nil {
-			return err
-		}
-		so.Evals = append(so.Evals, *e)
-		if evaluated == nil { // by the process that the training goes on from
-			t.notice(fmt.Sprintf("step %d/%d  %v", done, l.Steps, e))
-			return nil
-		}
-		evaluated.Eval = e
-		say(evaluated)
-		return nil
-	}})
-	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter
-	if err != nil {
-		return nil, err
-	}
-	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
-	r.PeakBytes, r.HighWaterBytes = l.Memory()
-	r.Parts = l.Parts(clock.latest())
-	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
-}
-
-// reported is what a training has to report so far.
-type reported struct {
-	Losses        []float64    `json:"losses"`
-	Evals         []Evaluation `json:"evals,omitempty"`
-	InitialSHA256 string       `json:"initial_sha256"`
-	HashAfter     string       `json:"sha256_after,omitempty"`
-}
-
-// conclude does what comes after the last step: the outcome, files and scores. Any of
-// it may fail or be interrupted, so the weights come first.
-func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err error) {
-	t := l.training
-	r.WeightsSHA256, r.Best = l.Trainer.Hash(), l.Best()
-	if t.EMA != 0 {
-		if err := l.Trainer.Averaged(func() error { r.EMASHA256 = l.Trainer.Hash(); return nil }); err != nil {
-			return err
-		}
-	}
-	step, err := clock.read(t.Setup)
-	if err != nil {
-		return err
-	}
-	r.StepSeconds, r.ClosedForm, r.Devices = step.seconds, step.closedForm, step.devices
-	if r.StepSeconds > 0 {
-		r.ExamplesPerSecond = float64(clock.batch) / r.StepSeconds
-	}
-	if t.Save != "" {
-		if err := l.Save(); err != nil {
-			return err
-		}
-	}
-	if r.Eval, err = l.Score(ctx); err != nil {
-		return err
-	}
-	r.Untrained = l.untrained()
-	if pairs, ok := l.Source.(*datasets.Translation); ok {
-		r.Baselines = baselines(pairs)
-	}
-	if t.Generate > 0 {
-		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))
-		if r.Generated, err = l.generate(ctx); err != nil {
-			return err
-		}
-	}
-	if r.Processes, err = t.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
-		return err
-	}
-	r.Traffic = t.Processes.traffic(clock.last, l.Pipeline.Transport)
-	r.Yardsticks, err = l.Source.Yardsticks()
-	return err
 }
 
 // Plans plans the memory of the training's devices for steps alone, without its data: those

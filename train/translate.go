@@ -32,37 +32,6 @@ type LanguageScore struct {
 	Unended  int      `json:"unended,omitempty"` // translations without an end within the longest length
 }
 
-// Baseline is what a translation without a network scores, by BLEU.
-type Baseline struct {
-	Name      string    `json:"name"`
-	BLEU      float64   `json:"bleu"`
-	Languages []float64 `json:"languages"`
-}
-
-func baselines(s *datasets.Translation) []Baseline {
-	var out []Baseline
-	for _, from := range s.Baselines() {
-		b := Baseline{Name: from.Name}
-		var all baseline.BLEU
-		for _, score := range from.BLEU {
-			b.Languages = append(b.Languages, score.Score())
-			all.AddAll(score)
-		}
-		b.BLEU = all.Score()
-		out = append(out, b)
-	}
-	return out
-}
-
-// blind returns a batch of pairs without its sources, if the training is blind.
-func (t *Training) blind(b nn.Batch) nn.Batch {
-	if t.EmptySource {
-		b.Inputs = slices.Clone(b.Inputs)
-		b.Inputs[1].I32 = make([]int32, len(b.Inputs[1].I32)) // their lengths
-	}
-	return b
-}
-
 // evaluatePairs is evaluate by language.
 func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, of part) (*Evaluation, error) {
 	var sum tally

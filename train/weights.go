@@ -72,11 +72,7 @@ func (l *Loop) Save() error {
 	if t.Processes.follows() {
 		path = "" // only takes part
 	}
-	write := func() error { return l.Trainer.Save(path, metadata) }
-	if t.SaveEMA {
-		return l.Trainer.Averaged(write)
-	}
-	return write()
+	return l.Trainer.Save(path, metadata)
 }
 
 // load loads the weights of a file, if there is one. It refuses a file that says that

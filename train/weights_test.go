@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/datasets/gettext/gettexttest"
 	"gpipebench/gpipe"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
@@ -157,22 +158,12 @@ func clearAll(m map[string]string) { clear(m) }
 // A translator's vocabularies are in its file, and others are refused, although
 // they are of the same size.
 func TestLoadVocabulary(t *testing.T) {
-	parallel := func(words string) string {
-		dir := t.TempDir()
-		var files []string
-		for side, name := range []string{"source", "target"} {
-			var text strings.Builder
-			for i := range 40 {
-				fmt.Fprintln(&text, strings.Join(strings.Fields(words)[(i+side)%4:], " "))
-			}
-			files = append(files, filepath.Join(dir, name))
-			testkit.NoError(t, os.WriteFile(files[side], []byte(text.String()), 0o600))
-		}
-		return "parallel:" + strings.Join(files, ",")
+	catalogs := func(language string) string {
+		return "gettext:" + gettexttest.Folder(t, map[string]int{language: 60})
 	}
 	training := traintest.TinyTraining()
-	training.Model = train.Model{Name: train.Translator, Layers: 1, Dim: 16, FF: 16, Heads: 2, Seq: 24, Vocab: 24}
-	training.Data = parallel("aaa bab cca dada ebe")
+	training.Model = train.Model{Name: train.Translator, Layers: 1, Dim: 16, FF: 16, Heads: 2, Seq: 64, Vocab: 24}
+	training.Data = catalogs("de")
 	file, want := saved(t, training)
 
 	e, notices, err := loading(t, training, file)
@@ -184,8 +175,8 @@ func TestLoadVocabulary(t *testing.T) {
 		t.Errorf("%v, told %q: want both vocabularies told", err, notices)
 	}
 	other := training
-	other.Data = parallel("aaa bdb ccd dada ebe")
-	if _, _, err := loading(t, other, file); err == nil || !strings.Contains(err.Error(), "its source vocabulary: not that of parallel:") {
+	other.Data = catalogs("fr")
+	if _, _, err := loading(t, other, file); err == nil || !strings.Contains(err.Error(), "its source vocabulary: not that of gettext:") {
 		t.Errorf("%v: want the vocabulary refused", err)
 	}
 	// The same texts on both sides of another order of joins.

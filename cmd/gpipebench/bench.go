@@ -42,7 +42,7 @@ then what devices do besides kernels. The rows add up to the step.`,
 				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})
 			o.progress.End()
-			if err != nil || follows() {
+			if err != nil || o.follows {
 				return err
 			}
 			if format == "json" {

@@ -16,18 +16,22 @@ import (
 // their vocabularies.
 func TestTrainGettext(t *testing.T) {
 	dir := gettexttest.Folder(t, map[string]int{"fr": 300, "pt_BR": 120, "sr@latin": 60})
-	for _, more := range []string{"", "--tied all --vocab 120", "--temperature 5 -k 2"} {
+	for more, only := range map[string]string{
+		"": "", "--tied all --vocab 120 -k 3 -m 2": "", "--temperature 5 -k 2": "", "--tied --head-dim 4 --scaled-init --clip-logits 30": ",fr",
+	} {
 		out := t.TempDir()
 		weights, translations := filepath.Join(out, "w.safetensors"), filepath.Join(out, "t.csv")
-		args := slices.Concat([]string{"train", "--json", "--data", "gettext:" + dir, "--save", weights, "--translations", translations}, tinyTranslator, strings.Fields(more))
+		args := slices.Concat([]string{"train", "--json", "--data", "gettext:" + dir + only, "--save", weights, "--translations", translations}, tinyTranslator, strings.Fields(more))
 		status, stdout, stderr := execute(t, args...)
-		if status != 0 || !strings.Contains(stderr, "pt_BR") {
+		if status != 0 || !strings.Contains(stderr, "fr 2") {
 			t.Fatalf("%s: exit status %d, %s", more, status, stderr)
 		}
 		eval := keys(t, stdout, "weights_sha256", "eval", "baselines")["eval"].(map[string]any)
 		languages := eval["languages"].([]any)
-		if _, ok := eval["bleu"]; !ok || len(languages) != 3 {
-			t.Errorf("%s: eval %v", more, eval)
+		for _, score := range []string{"bleu", "bleu_smoothed", "chrf"} {
+			if of := languages[0].(map[string]any)[score]; of == nil || len(languages) != 3 && (len(languages) != 1 || eval[score] != of) {
+				t.Errorf("%s: eval %v", more, eval)
+			}
 		}
 		heldOut := 0.0
 		for _, l := range languages {
@@ -38,12 +42,13 @@ func TestTrainGettext(t *testing.T) {
 		if err != nil || len(rows) != 1+int(heldOut) || !strings.Contains(rows[1][1], "fr") {
 			t.Errorf("%s: %d lines of translations for %v held out, %v, %q", more, len(rows), heldOut, err, rows[1])
 		}
-		again := slices.Concat([]string{"train", "--data", "gettext:" + dir, "--load", weights}, tinyTranslator, strings.Fields(more), []string{"--steps", "0"})
-		if status, stdout, stderr := execute(t, again...); status != 0 || !strings.Contains(stdout, "sr@latin") {
+		again := slices.Concat([]string{"train", "--data", "gettext:" + dir + only, "--load", weights}, tinyTranslator, strings.Fields(more), []string{"--steps", "0"})
+		if status, stdout, stderr := execute(t, again...); status != 0 || !strings.Contains(stdout, ", 0 steps\n") || !strings.Contains(stdout, "dictionary      BLEU smoothed     chrF\n") {
 			t.Errorf("%s, loaded: exit status %d, %s%s", more, status, stdout, stderr)
 		}
 		fewer := slices.Concat([]string{"train", "--data", "gettext:" + dir + ",sr@latin", "--load", weights}, tinyTranslator, strings.Fields(more), []string{"--steps", "0"})
 		fails(t, 1, "vocabulary", fewer...)
+		fails(t, 1, weights, append(again, "--dim", "32")...)
 	}
 }
 

@@ -41,7 +41,7 @@ func newExchange() *cobra.Command {
 			if err == nil {
 				all, err = exchange.Run(ctx, over, world.Size, world.Rank, job)
 			}
-			if err = p.Leave(err); err != nil || follows() {
+			if err = p.Leave(err); err != nil || o.follows {
 				return err
 			}
 			return o.json(all)

@@ -185,8 +185,12 @@ func (f *runError) Unwrap() error { return f.error }
 // does returns the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		out := heard(cmd.OutOrStdout())
-		return ran(f(cmd.Context(), &output{out, progress.New(heard(cmd.ErrOrStderr())), columns(out)}))
+		o, said := &output{out: cmd.OutOrStdout(), follows: follows()}, cmd.ErrOrStderr()
+		if o.follows {
+			o.out, said = io.Discard, io.Discard
+		}
+		o.progress, o.width = progress.New(said), columns(o.out)
+		return ran(f(cmd.Context(), o))
 	}
 }
 

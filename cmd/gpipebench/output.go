@@ -19,7 +19,8 @@ import (
 type output struct {
 	out      io.Writer
 	progress progress.Display
-	width    int // of the terminal, for drawings
+	width    int  // of the terminal, for drawings
+	follows  bool // another process prints, and this one nothing
 }
 
 func (o *output) printf(format string, args ...any) error {

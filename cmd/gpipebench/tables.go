@@ -20,6 +20,7 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/page"
+	"gpipebench/lab/timed"
 	"gpipebench/nn/graph"
 	"gpipebench/train"
 )
@@ -73,10 +74,11 @@ engine measured them, and --fresh measures anew. Tables show the values of
   gpipebench reproduce --only table2,figure3
   gpipebench reproduce --paper beyond`,
 		RunE: does(func(ctx context.Context, o *output) error {
-			each, err := r.Expected()
+			loaded, err := r.Load()
 			if err != nil {
 				return err
 			}
+			each := loaded.Expected()
 			var total time.Duration
 			for _, expected := range each {
 				total += expected
@@ -92,7 +94,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s, into %s", r.Profile, units.FormatWait(total), r.Out))
 			shown, tables := 0, verbose || len(each) == 1
-			err = printReports(ctx, o, r, format, tables, func(report *lab.Report) error {
+			err = printReports(ctx, o, loaded, format, tables, func(report *lab.Report) error {
 				shown++
 				if format != "text" || !tables { // tables only, or nothing
 					return nil
@@ -162,7 +164,7 @@ func conclude(ctx context.Context, o *output, r experiments.Reproducing, paper s
 // printReports runs experiments, and calls then with each report as soon as it is complete. Its
 // tables are printed before that if they are wanted, or if a format other than text is asked for;
 // JSON is one document at the end.
-func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, tables bool, then func(*lab.Report) error) error {
+func printReports(ctx context.Context, o *output, r experiments.Loaded, format string, tables bool, then func(*lab.Report) error) error {
 	var all lab.Report
 	err := r.Run(ctx, o.progress, func(_ lab.Experiment, report *lab.Report) error {
 		if format == "json" {
@@ -212,7 +214,11 @@ func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *co
 				return printSpec(o, r, printed)
 			}
 			tables := verbose || paper == nil || r.Out == "" || r.Spec != ""
-			err := printReports(ctx, o, r, format, tables, func(*lab.Report) error { return nil })
+			loaded, err := r.Load()
+			if err != nil {
+				return err
+			}
+			err = printReports(ctx, o, loaded, format, tables, func(*lab.Report) error { return nil })
 			if format == "text" && slices.ContainsFunc(parts, func(d lab.Definition) bool { return d.Hashes }) {
 				err = errors.Join(err, compareHashes(ctx, o))
 			}
@@ -270,11 +276,11 @@ func printSpec(o *output, r experiments.Reproducing, id string) error {
 	if r.Spec == "" { // which says what it is for
 		r.Only = []string{id}
 	}
-	specs, err := r.Specs()
+	loaded, err := r.Load()
 	if err != nil {
 		return err
 	}
-	return o.printf("%s", specs[0].Text)
+	return o.printf("%s", loaded.Specs()[0].Text)
 }
 
 // writeTables prints a report's tables, JSON as one document.
@@ -291,4 +297,16 @@ func writeTables(o *output, r *lab.Report, format string) error {
 		}
 	}
 	return nil
+}
+
+// newRound returns the command that reproduce starts for each timed round.
+func newRound() *cobra.Command {
+	return &cobra.Command{
+		Use:    timed.RoundCommand,
+		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ran(experiments.Round(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
 }

@@ -50,7 +50,7 @@ func printTranslation(b *strings.Builder, r *train.Result) {
 		fmt.Fprintf(b, "  %s", y.Name)
 	}
 	fmt.Fprintf(b, "  %8s %8s %8s\n", "BLEU", "smoothed", "chrF")
-	row := func(l train.LanguageScore, bleu func(train.Baseline) float64) {
+	row := func(l train.LanguageScore, bleu func(datasets.Baseline) float64) {
 		fmt.Fprintf(b, "  %-*s %9d %6.1f%% %9.4f %8.2f%%", width, l.Name, l.Train, 100*l.Share, l.Loss, 100*l.Accuracy)
 		for _, y := range r.Baselines {
 			fmt.Fprintf(b, "  %*.2f", len(y.Name), bleu(y))
@@ -61,7 +61,7 @@ func printTranslation(b *strings.Builder, r *train.Result) {
 	all := train.LanguageScore{Name: "all", Share: 1, Loss: e.Loss, Accuracy: e.Accuracy, BLEU: *e.BLEU, Smoothed: e.Smoothed, ChrF: e.ChrF}
 	for i, l := range e.Languages {
 		all.Train += l.Train
-		row(l, func(y train.Baseline) float64 { return y.Languages[i] })
+		row(l, func(y datasets.Baseline) float64 { return y.Languages[i] })
 	}
-	row(all, func(y train.Baseline) float64 { return y.BLEU })
+	row(all, func(y datasets.Baseline) float64 { return y.BLEU })
 }

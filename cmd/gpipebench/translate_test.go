@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,57 +11,6 @@ import (
 
 // tinyTranslator is tiny for a translator.
 var tinyTranslator = strings.Fields("--model transformer --layers 1 --dim 16 --ff 32 --heads 2 --batch 16 --steps 3 --threads 1")
-
-// parallelFiles writes two aligned files, the target the source in capitals and
-// backwards.
-func parallelFiles(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	var source, target strings.Builder
-	for i := range 60 {
-		words := strings.Fields(fmt.Sprintf("word%d is number%d of %d", i%7, i%11, i))
-		fmt.Fprintln(&source, strings.Join(words, " "))
-		slices.Reverse(words)
-		fmt.Fprintln(&target, strings.ToUpper(strings.Join(words, " ")))
-	}
-	files := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
-	for i, text := range []string{source.String(), target.String()} {
-		testkit.NoError(t, os.WriteFile(files[i], []byte(text), 0o600))
-	}
-	return strings.Join(files, ",")
-}
-
-func TestTrainParallel(t *testing.T) {
-	data := parallelFiles(t)
-	weights := filepath.Join(t.TempDir(), "weights.safetensors")
-	for _, more := range []string{"", "--tied all -k 3 -m 2 --vocab 100", "--tied --head-dim 4 --scaled-init --clip-logits 30 --epochs 1 --save " + weights} {
-		args := append(append([]string{"train", "--json", "--data", "parallel:" + data}, tinyTranslator...), strings.Fields(more)...)
-		if strings.Contains(more, "--epochs") {
-			args = slices.Delete(args, slices.Index(args, "--steps"), slices.Index(args, "--steps")+2)
-		}
-		stdout, _ := succeeds(t, args...)
-		m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second", "baselines")
-		eval := m["eval"].(map[string]any)
-		if languages := eval["languages"].([]any); len(languages) != 1 {
-			t.Errorf("%s: eval %v", more, eval)
-		} else {
-			for _, score := range []string{"bleu", "bleu_smoothed", "chrf"} {
-				if of := languages[0].(map[string]any)[score]; of == nil || eval[score] != of { // of one language
-					t.Errorf("%s: %s %v and %v by language", more, score, eval[score], of)
-				}
-			}
-		}
-	}
-	load := append([]string{"train", "--data", "parallel:" + data, "--load", weights, "--tied", "--head-dim", "4", "--clip-logits", "30"}, tinyTranslator...)
-	status, stdout, stderr := execute(t, append(load, "--steps", "0")...)
-	if status != 0 || !strings.Contains(stdout, ", 0 steps\n") || !strings.Contains(stdout, "dictionary      BLEU smoothed     chrF\n") {
-		t.Errorf("loaded: exit status %d, %s%s", status, stdout, stderr)
-	}
-	status, _, stderr = execute(t, append(load, "--dim", "32")...)
-	if status != 1 || !strings.Contains(stderr, weights) || strings.Count(stderr, "train\n") > 0 {
-		t.Errorf("another shape: exit status %d, %q", status, stderr)
-	}
-}
 
 // TestTiedApart: the value of --tied may stand apart or be left out.
 func TestTiedApart(t *testing.T) {

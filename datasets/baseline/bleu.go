@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"fmt"
 	"strings"
 
 	"gpipebench/internal/kernel/exactmath"
@@ -113,10 +112,4 @@ func (b BLEU) score(precision func(n int) float64) float64 {
 		sum += exactmath.Log(precision(n))
 	}
 	return 100 * b.BrevityPenalty() * exactmath.Exp(sum/maxBLEU)
-}
-
-// String returns the score and its components.
-func (b BLEU) String() string {
-	return fmt.Sprintf("BLEU %.2f (%.1f/%.1f/%.1f/%.1f, brevity penalty %.3f)", b.Score(),
-		100*b.Precision(1), 100*b.Precision(2), 100*b.Precision(3), 100*b.Precision(4), b.BrevityPenalty())
 }

@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -118,16 +117,4 @@ func TestBLEUAgainstBruteForce(t *testing.T) {
 	if scored < 100 {
 		t.Errorf("only %d scores above 0", scored)
 	}
-}
-
-// By hand: 7 of 8 words, 4 of 6 pairs, 2 of 4 triples, 1 of 3 4-grams; 8 words,
-// and 9 in the references: exp(1 - 9/8) (7/8 4/6 2/4 1/3)^(1/4) = 0.8825 *
-// 0.5584.
-func ExampleBLEU() {
-	var b BLEU
-	b.Add("the cat sat on a mat", "the cat sat on the mat")
-	b.Add("it slept", "it slept well")
-	fmt.Println(b)
-	// Output:
-	// BLEU 49.28 (87.5/66.7/50.0/33.3, brevity penalty 0.882)
 }

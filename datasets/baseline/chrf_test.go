@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -61,14 +60,4 @@ func TestChrFByHand(t *testing.T) {
 		}
 		testkit.Equal(t, parts, all, "%s: sentences give", c.name)
 	}
-}
-
-// By hand: abcabx and abcabd share 5 of 6 characters, 4 of 5 pairs, 3 of 4, 2 of 3, 1 of 2 and 0
-// of 1; the mean is 0.5917.
-func ExampleChrF() {
-	var c ChrF
-	c.Add("abc abx", "abc abd")
-	fmt.Printf("%.2f\n", c.Score())
-	// Output:
-	// 59.17
 }

@@ -96,16 +96,3 @@ func TestDictionaryLimits(t *testing.T) {
 	}
 	testkit.Equal(t, LearnDictionary(texts()).Translate("a b"), "a b", "learned of nothing")
 }
-
-func ExampleDictionary() {
-	d := LearnDictionary(texts(
-		"the black cat", "le chat noir",
-		"the cat", "le chat",
-		"the black dog", "le chien noir",
-		"the dog", "le chien",
-		"the bird", "le oiseau",
-	))
-	fmt.Println(d.Translate("the black bird"))
-	// Output:
-	// le noir oiseau
-}

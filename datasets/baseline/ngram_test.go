@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -225,16 +224,4 @@ func FuzzNGram(f *testing.F) {
 			t.Fatalf("p(a) = %v, want %v", got, want)
 		}
 	})
-}
-
-func ExampleNGram() {
-	m, err := TrainNGram(3, []byte("the cat sat on the mat; the cat ate the rat"))
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("p(e|th) = %.2f, p(z|th) = %.4f\n", m.Prob([]byte("th"), 'e'), m.Prob([]byte("th"), 'z'))
-	fmt.Printf("%.2f bits per byte\n", m.Bits(nil, []byte("the mat sat")))
-	// Output:
-	// p(e|th) = 0.71, p(z|th) = 0.0006
-	// 1.66 bits per byte
 }

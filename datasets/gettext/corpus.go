@@ -66,7 +66,7 @@ func Read(dir string, languages []string) (*Corpus, error) {
 	if all {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, inFile(dir, err)
+			return nil, files.In("gettext", dir, err)
 		}
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), ".") {
@@ -81,18 +81,18 @@ func Read(dir string, languages []string) (*Corpus, error) {
 		case all && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
 			continue // something else than a language
 		case err != nil:
-			return nil, inFile(folder, err)
+			return nil, files.In("gettext", folder, err)
 		case all && (len(catalogs) == 0 || IsEnglish(name)):
 			continue
 		case len(catalogs) == 0:
-			return nil, inFile(folder, errors.New("no catalogs, want *.mo"))
+			return nil, files.In("gettext", folder, errors.New("no catalogs, want *.mo"))
 		}
 		if err := r.read(name, folder, catalogs); err != nil {
 			return nil, err
 		}
 	}
 	if len(r.Languages) == 0 {
-		return nil, inFile(dir, errors.New("no catalogs of other languages than English, want LANG/LC_MESSAGES/*.mo"))
+		return nil, files.In("gettext", dir, errors.New("no catalogs of other languages than English, want LANG/LC_MESSAGES/*.mo"))
 	}
 	return r.Corpus, nil
 }
@@ -114,16 +114,6 @@ func catalogsIn(folder string) (names []string, err error) {
 	return names, err
 }
 
-// inFile returns an error about a file or folder. It drops a path that the error
-// already contains.
-func inFile(name string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("gettext: %s: %w", files.Printable(name), files.Reason(err))
-}
-
 // reader adds languages to a corpus.
 type reader struct {
 	*Corpus
@@ -141,14 +131,14 @@ func (r *reader) read(name, folder string, catalogs []string) error {
 		path := filepath.Join(folder, file)
 		data, err := files.Read(path, files.Kind{What: "a gettext catalog", Bytes: MaxCatalog})
 		if err != nil {
-			return inFile(path, err)
+			return files.In("gettext", path, err)
 		}
 		if r.bytes += len(data); r.bytes > MaxBytes {
-			return inFile(path, fmt.Errorf("more than %s in all catalogs, want fewer languages", files.Size(MaxBytes)))
+			return files.In("gettext", path, fmt.Errorf("more than %s in all catalogs, want fewer languages", files.Size(MaxBytes)))
 		}
 		messages, charset, err := parse(data)
 		if err != nil {
-			return inFile(path, err)
+			return files.In("gettext", path, err)
 		}
 		text := decoder(charset)
 		if text == nil {
@@ -156,7 +146,7 @@ func (r *reader) read(name, folder string, catalogs []string) error {
 		}
 		for _, m := range messages {
 			if err := r.add(&l, text(m.english), text(m.translation)); err != nil {
-				return inFile(path, err)
+				return files.In("gettext", path, err)
 			}
 		}
 	}
@@ -210,15 +200,9 @@ func (r *reader) place(text string) int32 {
 		}
 		place = int32(len(r.English))
 		r.places[text] = place
-		r.English = append(r.English, Sentence{text, key, hash(folded)})
+		r.English = append(r.English, Sentence{text, key, philox.Hash(folded)})
 	}
 	return place
-}
-
-// hash returns a number that depends on nothing but the text.
-func hash(text string) uint64 {
-	k := philox.KeyOf(0, text)
-	return uint64(k[1])<<32 | uint64(k[0])
 }
 
 // isNew reports whether a sentence is translated, and for the first time in a language,

@@ -59,7 +59,7 @@ func (n *Network) programs(in Input, size int, what Purpose, largest int) (c Com
 		if err != nil {
 			return nil, err
 		}
-		if !c.fits(room) {
+		if !slices.EqualFunc(c, room, (*program.Stage).Fits) {
 			traced = traceStages(n, in, size, what)
 			for k := range traced {
 				traced[k].Function.Room = room[k]
@@ -113,21 +113,6 @@ func (n *Network) compile(traced []*trace.Stage, what Purpose, room Compiled) (c
 		}
 	}
 	return c
-}
-
-// fits reports whether no program takes more workspace than its counterpart in room,
-// of a larger micro-batch.
-func (c Compiled) fits(room Compiled) bool {
-	for k, st := range c {
-		if st.Forward.Span > room[k].Forward.Span ||
-			st.Keep != nil && (st.Keep.Span > room[k].Keep.Span || st.Keep.Again().Span > room[k].Keep.Again().Span ||
-				st.Backward.Span > room[k].Backward.Span ||
-				st.Input != nil && (st.Input.Span > room[k].Input.Span || st.Weights.Span > room[k].Weights.Span)) ||
-			!Compiled(st.Parts).fits(room[k].Parts) {
-			return false
-		}
-	}
-	return true
 }
 
 // compileTraining compiles the stages for training.

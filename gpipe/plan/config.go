@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 
 	"gpipebench/gpipe/accelerator"
@@ -105,6 +106,22 @@ func InputOf(b nn.Batch) Input {
 	}
 	in.Inputs, in.Targets = of(b.Inputs), of(b.Targets)
 	return in
+}
+
+// Accepts checks mini-batches against what the pipeline was opened for.
+func (n *Network) Accepts(got Input, what Purpose) error {
+	want := n.largestInput(what)
+	switch {
+	case want.Examples == 0:
+		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
+	case got.Examples > want.Examples:
+		return fmt.Errorf("a mini-batch of %d examples: want at most %d, for which the pipeline was opened", got.Examples, want.Examples)
+	case n.Spatial > 1 && !reflect.DeepEqual(got.Inputs, want.Inputs):
+		return fmt.Errorf("images of shapes %v in parts: want %v, for which the pipeline was opened", got.Inputs, want.Inputs)
+	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
+		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, for which the pipeline was opened", got.Inputs, got.Targets, want.Inputs, want.Targets)
+	}
+	return nil
 }
 
 // OpensFor is the first of the mini-batches to train on, to evaluate and to predict

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"reflect"
 	"slices"
 
 	"gpipebench/gpipe/partition"
@@ -203,20 +201,4 @@ func (n *Network) DeviceParams(device int) (ps []*nn.Param) {
 func (n *Network) StageParams(k int) (ps []*nn.Param) {
 	eachParam(n.stageLayers(k), func(_ int, p *nn.Param) { ps = append(ps, p) })
 	return ps
-}
-
-// Accepts checks mini-batches against what the pipeline was opened for.
-func (n *Network) Accepts(got Input, what Purpose) error {
-	want := n.largestInput(what)
-	switch {
-	case want.Examples == 0:
-		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
-	case got.Examples > want.Examples:
-		return fmt.Errorf("a mini-batch of %d examples: want at most %d, for which the pipeline was opened", got.Examples, want.Examples)
-	case n.Spatial > 1 && !reflect.DeepEqual(got.Inputs, want.Inputs):
-		return fmt.Errorf("images of shapes %v in parts: want %v, for which the pipeline was opened", got.Inputs, want.Inputs)
-	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
-		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, for which the pipeline was opened", got.Inputs, got.Targets, want.Inputs, want.Targets)
-	}
-	return nil
 }

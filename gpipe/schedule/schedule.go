@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gpipebench/gpipe/internal/named"
@@ -246,30 +247,16 @@ type Held struct{ Inputs, Residuals, Lasting, Between int }
 // Holds is what a stage that runs the list must be able to hold: the most of each at once.
 // Inputs that have arrived and wait for their F are not counted: a receiver has one slot per
 // micro-batch for them.
-func Holds(tasks []Task) (most Held) {
-	var now Held
+func Holds(tasks []Task) Held {
+	chunks := 1
 	for _, t := range tasks {
-		switch t.Kind {
-		case Forward:
-			now.Inputs++
-		case BackwardInput:
-			now.Between++
-		}
-		if t.MakesResiduals() {
-			now.Residuals, now.Lasting = now.Residuals+1, now.Lasting+1
-		}
-		most = Held{max(most.Inputs, now.Inputs), max(most.Residuals, now.Residuals), max(most.Lasting, now.Lasting), max(most.Between, now.Between)}
-		if t.FreesResiduals() {
-			now.Inputs, now.Residuals = now.Inputs-1, now.Residuals-1
-		}
-		if t.Accumulates() {
-			now.Lasting--
-		}
-		if t.Kind == BackwardWeights {
-			now.Between--
-		}
+		chunks = max(chunks, t.Chunk+1)
 	}
-	return most
+	most := func(of Footprint) int { return int(Peak(tasks, slices.Repeat([]Footprint{of}, chunks))) }
+	return Held{
+		Inputs: most(Footprint{Input: 1}), Residuals: most(Footprint{Residuals: 1}),
+		Lasting: most(Footprint{Residuals: 1, Weights: 1}), Between: most(Footprint{Weights: 1}),
+	}
 }
 
 // Splits reports whether lists have a backward function in two, I and W.

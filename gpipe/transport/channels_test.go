@@ -15,11 +15,6 @@ func TestChannels(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{Open: open})
 }
 
-// The same on the wall clock, as implementations over sockets are tested.
-func TestChannelsInRealTime(t *testing.T) {
-	transporttest.Run(t, transporttest.Suite{Open: open, Real: true})
-}
-
 func open(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cluster {
 	ends := transport.Ends(ranks, owner)
 	c := transporttest.Cluster{Kill: func(rank int) { ends[rank].Close() }, Close: func() {}}

@@ -20,11 +20,10 @@
 //	a spec; an accelerator                      64 KiB; 4 MiB
 //	records; one of them; a round's request     256 MiB; 8 MiB; 16 MiB
 //	a file of tables                            16 MiB
-//	text: and each file of parallel:            1 GiB; of parallel: lines of 64 KiB, 5,000,000 of them
+//	text:                                       1 GiB
 //	gettext:, a catalog; all of them            64 MiB; 1 GiB and 5,000,000 pairs
-//	mnist:, cifar10:, cifar100:, each file      1 GiB
+//	mnist:, cifar10:, cifar100:, each file      1 GiB, as it is and decompressed
 //	an image of images:                         256 MiB, 2^26 pixels; in memory 4 GiB in all
-//	what gzip makes of n bytes                  16 MiB + 100 n
 //	headers of weights                          100 MB
 //	a snapshot's manifest; its progress         16 MiB; 1 GiB
 //

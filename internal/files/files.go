@@ -34,6 +34,12 @@ func named(name string, err error) error {
 	return &Error{name, err}
 }
 
+// In returns an error about a file in a message that begins with what it is read as. It
+// drops a name that the error already contains.
+func In(what, name string, err error) error {
+	return fmt.Errorf("%s: %w", what, named(name, Reason(err)))
+}
+
 // Reason returns an error without the name of its file, for messages that name
 // the file already.
 func Reason(err error) error {

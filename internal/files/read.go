@@ -3,8 +3,6 @@ package files
 import (
 	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -131,57 +129,4 @@ func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 			return line, err
 		}
 	}
-}
-
-// Bounds on the output of gzip: texts and images expand about ten times, files
-// made to fill memory a thousand times.
-const (
-	gzipAlways = 16 << 20 // bytes of output that are always allowed
-	gzipTimes  = 100
-)
-
-// Gunzip decompresses r. Expansion far beyond that of texts and images is an
-// error.
-func Gunzip(r flate.Reader) (io.Reader, error) {
-	in := &counting{in: r}
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		return nil, err
-	}
-	return &inflating{z, in, 0}, nil
-}
-
-// counting counts the bytes read. Since it has ReadByte, gzip reads no further
-// than it needs.
-type counting struct {
-	in flate.Reader
-	n  int64
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-func (c *counting) ReadByte() (byte, error) {
-	b, err := c.in.ReadByte()
-	if err == nil {
-		c.n++
-	}
-	return b, err
-}
-
-type inflating struct {
-	z   *gzip.Reader
-	in  *counting
-	out int64
-}
-
-func (i *inflating) Read(p []byte) (int, error) {
-	n, err := i.z.Read(p)
-	if i.out += int64(n); i.out > gzipAlways+gzipTimes*i.in.n {
-		return 0, fmt.Errorf("gzip: %d bytes make more than %d, want at most %s and %d times as many", i.in.n, i.out, Size(gzipAlways), gzipTimes)
-	}
-	return n, err
 }

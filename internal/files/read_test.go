@@ -3,7 +3,6 @@ package files
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"io/fs"
@@ -79,62 +78,6 @@ func TestReadAll(t *testing.T) {
 	if got, _ := ReadAll(bytes.NewReader(text), 1<<20); cap(got) > 1<<20+1<<16 {
 		t.Errorf("room for %d bytes", cap(got))
 	}
-}
-
-// The output of gzip is bounded by its input, whatever size it declares.
-func TestGunzip(t *testing.T) {
-	unzip := func(z []byte) (int64, error) {
-		r, err := Gunzip(bufio.NewReader(bytes.NewReader(z)))
-		if err != nil {
-			return 0, err
-		}
-		return io.Copy(io.Discard, r)
-	}
-	zip := func(n int) []byte {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		w.Write(make([]byte, n))
-		w.Close()
-		return b.Bytes()
-	}
-	if n, err := unzip(zip(gzipAlways)); n != gzipAlways || err != nil {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	n, err := unzip(zip(3 * gzipAlways))
-	if err == nil || n > 2*gzipAlways || !strings.Contains(err.Error(), "want at most 16 MiB and 100 times as many") {
-		t.Errorf("of %d bytes that hold %d came %d: %v", len(zip(3*gzipAlways)), 3*gzipAlways, n, err)
-	}
-}
-
-// For any bytes, Gunzip gives what gzip does, or an error, and never far more
-// than its input.
-func FuzzGunzip(f *testing.F) {
-	for _, n := range []int{0, 1, 100_000} {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		w.Write(make([]byte, n))
-		w.Close()
-		f.Add(b.Bytes())
-		f.Add(append(b.Bytes(), b.Bytes()...))
-		f.Add(b.Bytes()[:b.Len()-3])
-	}
-	f.Fuzz(func(t *testing.T, z []byte) {
-		r, err := Gunzip(bufio.NewReader(bytes.NewReader(z)))
-		if err != nil {
-			return
-		}
-		got, err := ReadAll(r, 0)
-		if len(got) > gzipAlways+gzipTimes*len(z) {
-			t.Errorf("%d bytes of %d", len(got), len(z))
-		}
-		plain, other := gzip.NewReader(bytes.NewReader(z))
-		if other != nil {
-			t.Fatal(other)
-		}
-		if want, other := io.ReadAll(plain); err == nil && (other != nil || !bytes.Equal(got, want)) {
-			t.Errorf("%d bytes, want %d, %v", len(got), len(want), other)
-		}
-	})
 }
 
 // The lines of a text are the pieces between its newlines.

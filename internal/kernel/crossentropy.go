@@ -64,18 +64,13 @@ func TargetRanks(ranks, logits []float32, targets []int32, rows, vocab int) {
 }
 
 // CrossEntropyGrad sets dlogits to scale times the gradient of CrossEntropy's
-// loss:
+// loss, of cols of the vocab columns, from first on, which are what logits and
+// dlogits have:
 //
 //	dz = scale (exp(z - lse) - (1-smoothing) [j = t] - smoothing/vocab)
 //
 // Rows with t < 0 are set to zero. dlogits may be logits.
-func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale float32, rows, vocab int, smoothing float32) {
-	CrossEntropyGradOf(dlogits, logits, lse, targets, scale, rows, vocab, 0, vocab, smoothing)
-}
-
-// CrossEntropyGradOf is CrossEntropyGrad for the cols columns of each row from first on, which are what
-// logits and dlogits have.
-func CrossEntropyGradOf(dlogits, logits, lse []float32, targets []int32, scale float32, rows, cols, first, vocab int, smoothing float32) {
+func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale float32, rows, cols, first, vocab int, smoothing float32) {
 	spread := smoothing / float32(vocab)
 	for r := range rows {
 		z, dz := logits[r*cols:(r+1)*cols], dlogits[r*cols:(r+1)*cols]

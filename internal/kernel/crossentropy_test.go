@@ -61,7 +61,7 @@ func crossEntropyKernels() []vectorKernel {
 			operands: []operand{{role: writes}, {role: reads}, given},
 			call: func(o [][]float32, c cut) {
 				byEight(c, func(r, n int, targets []int32) {
-					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets, scale, n, c.cols, testSmoothing)
+					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets, scale, n, c.cols, 0, c.cols, testSmoothing)
 				})
 			},
 		},
@@ -104,7 +104,7 @@ func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 func TestCrossEntropyGradOfPadding(t *testing.T) {
 	eachProfile(t, func(t *testing.T) {
 		z := []float32{1, float32(math.NaN()), 2}
-		CrossEntropyGrad(z, z, []float32{0}, []int32{-1}, 1, 1, 3, testSmoothing)
+		CrossEntropyGrad(z, z, []float32{0}, []int32{-1}, 1, 1, 3, 0, 3, testSmoothing)
 		testkit.EqualAll(t, z, []float32{0, 0, 0})
 	})
 }

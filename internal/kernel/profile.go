@@ -1,5 +1,6 @@
 package kernel
 
+//go:generate go run -C asm ./vector -out ../vector_amd64.s -stubs ../vector_stubs_amd64.go -pkg kernel
 //go:generate go run -C asm ./neon -out ../neon_arm64.s -stubs ../neon_stubs_arm64.go
 
 // An implementation has the kernels for a kind of processors. Each platform's implementations

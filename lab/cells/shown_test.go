@@ -82,8 +82,12 @@ profiles: {smoke: {expected: 1s}, quick: {expected: 1s}, full: {expected: 1s}}
 func loadSides(text string) (*Experiment[sideSpec, area], error) {
 	made, err := sides.New()
 	e := made.(*Experiment[sideSpec, area])
+	if err != nil {
+		return nil, err
+	}
+	root, err := e.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)})
 	if err == nil {
-		err = e.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)}, e.Resolve)
+		err = e.Resolve().Located("x.yaml", root)
 	}
 	return e, err
 }

@@ -74,8 +74,9 @@ type Reading struct {
 
 // directory is one of results, with all experiments that are read of it.
 type directory struct {
-	in  Verifying
-	all []*Examined
+	in    Verifying
+	all   []*Examined
+	state *Verification // of its records and tables, without verdicts
 }
 
 // ofPaper is an experiment of a paper.
@@ -94,8 +95,8 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	return r.Judge()
 }
 
-// Read reads the records of all experiments, and makes their reports. If Only names claims alone,
-// these are the experiments that they may read.
+// Read reads the records of all experiments, makes their reports, and compares them with the tables.
+// If Only names claims alone, these are the experiments that they may read.
 func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 	ledgers, err := loadLedgers(v.All)
 	if err != nil {
@@ -120,7 +121,7 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 		}
 	}
 	for _, one := range dirs {
-		r.dirs = append(r.dirs, directory{one, make([]*Examined, len(needed))})
+		r.dirs = append(r.dirs, directory{in: one, all: make([]*Examined, len(needed))})
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -144,7 +145,16 @@ func (v Verifying) Read(ctx context.Context) (*Reading, error) {
 			rest = log
 		}
 	}
-	return r, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range r.dirs {
+		d := &r.dirs[i]
+		if d.state, err = d.in.compareTables(d.all); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // About is the same reading for the claims of one paper, or of lab.AllPapers.
@@ -159,10 +169,8 @@ func (r *Reading) Judge() (*Verification, error) {
 	v := r.of
 	var is *Verification
 	for _, d := range r.dirs {
-		own, err := d.in.compareTables(d.all)
-		if err != nil {
-			return nil, err
-		}
+		own := *d.state
+		own.Records, own.Wrong = slices.Clone(own.Records), slices.Clip(own.Wrong)
 		is = own.beside(is)
 	}
 	is.Results, is.Rest, is.subjects = v.Results, v.Rest, v.All

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/internal/progress"
+	"gpipebench/internal/files"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/records"
@@ -237,7 +237,11 @@ func (r Reporting) beside(x *claims.Examined) *records.Log {
 	if r.Rest != "" && x.Results == r.Results {
 		return x.Rest
 	}
-	return lab.ReferenceOf(r.Reference, x.Results, x.Of, progress.Silent{})
+	if r.Reference == "" || files.SameDir(x.Results, r.Reference) {
+		return nil
+	}
+	log, _ := x.Beside(r.Reference) // without them nothing is shown
+	return log
 }
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }

@@ -38,7 +38,7 @@ type Repeated interface {
 // the log lacks in this process.
 type Experiment interface {
 	lab.Experiment
-	Repeated(profile string) (Repeated, error) // nil: its runs start processes of their own
+	Repeated(profile string) (Repeated, error) // nil: Measure starts processes of its own
 }
 
 // withBeside is an experiment that makes something to show beside its times.
@@ -90,13 +90,15 @@ func sampleLine(name string, data []byte) string {
 	return name + "  " + units.FormatSeconds(s.Seconds)
 }
 
-// RoundCommand is the argument that a program is started with for a round. It must call
-// RunRound with its standard input and output.
+// RoundCommand is the argument that a program is started with for a round. It must read the
+// request, load its experiment, and run it.
 const RoundCommand = "round"
 
 // RoundRequest is what a round's process reads: one line of JSON. Its input ends
 // when the process that asks for the round ends.
 type RoundRequest struct {
+	in io.Reader // after the line
+
 	Key     records.Key                `json:"key"`
 	Engine  string                     `json:"engine"`
 	Round   int                        `json:"round"`
@@ -108,11 +110,15 @@ type RoundRequest struct {
 const maxRequest = 16 << 20
 
 // InProcesses measures what the log lacks, each round in a process of its own: an executable
-// that is started with RoundCommand. The spec is instead of the one in the program.
+// that is started with RoundCommand. The spec is instead of the one in the program. An experiment
+// that starts processes of its own does so.
 func InProcesses(ctx context.Context, executable string, e Experiment, spec []lab.SpecFile, log *records.Log, p progress.Progress) error {
 	rounds, err := e.Repeated(log.Key.Profile)
-	if err != nil || rounds == nil {
+	if err != nil {
 		return err
+	}
+	if rounds == nil {
+		return e.Measure(ctx, log, p)
 	}
 	if b, ok := e.(withBeside); ok { // first, so that the last session of the log is one that timed
 		if err := b.MakeBeside(ctx, log, p); err != nil {
@@ -120,7 +126,7 @@ func InProcesses(ctx context.Context, executable string, e Experiment, spec []la
 		}
 	}
 	return EachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
-		request := &RoundRequest{log.Key, gpipebench.Engine(), round, spec, log.Snapshot()}
+		request := &RoundRequest{Key: log.Key, Engine: gpipebench.Engine(), Round: round, Spec: spec, Samples: log.Snapshot()}
 		err := startRound(ctx, executable, request, rounds.Samples()[round], log)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s, round %d: %w", e.ID(), round, err)
@@ -186,30 +192,30 @@ func AdoptAll(out io.Reader, names []string, log *records.Log) error {
 	}
 }
 
-// RunRound is what a process that is started with RoundCommand does: it reads which
-// round to measure, loads that experiment, and writes records. It ends early when in ends,
-// since then no process takes them, and not with the context: a terminal interrupts the process that
-// asks for the round as well, which is the one to say so and to end this one.
-func RunRound(ctx context.Context, in io.Reader, out io.Writer, load func(id string, spec ...lab.SpecFile) (lab.Experiment, error)) error {
+// ReadRequest reads which round a process that is started with RoundCommand is to measure.
+func ReadRequest(in io.Reader) (*RoundRequest, error) {
 	lines := bufio.NewReader(in)
-	var request RoundRequest
+	request := &RoundRequest{in: lines}
 	line, err := files.ReadLine(lines, maxRequest)
-	if err == nil && json.Unmarshal(line, &request) != nil {
+	if err == nil && json.Unmarshal(line, request) != nil {
 		err = errors.New("no line that asks for one")
 	}
 	if err != nil {
-		return failure.Usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)
+		return nil, failure.Usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)
 	}
+	return request, nil
+}
+
+// Run measures the round of an experiment, the one of Key by Spec, and writes records. It ends early
+// when the input ends, since then no process takes them, and not with the context: a terminal
+// interrupts the process that asks for the round as well, which is the one to say so and to end this one.
+func (request *RoundRequest) Run(ctx context.Context, e lab.Experiment, out io.Writer) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go func() {
-		_, _ = io.Copy(io.Discard, lines)
+		_, _ = io.Copy(io.Discard, request.in)
 		stop()
 	}()
-	e, err := load(request.Key.Experiment, request.Spec...)
-	if err != nil {
-		return err
-	}
 	t, ok := e.(Experiment)
 	if !ok {
 		return failure.Usagef("%s is not measured in rounds", e.ID())

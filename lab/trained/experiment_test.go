@@ -68,7 +68,11 @@ func read(t *testing.T, spec string, replaced ...string) (*Experiment[struct{}],
 		t.Fatalf("the spec has none of %q", replaced)
 	}
 	x := &Experiment[struct{}]{}
-	return x, x.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)}, x.Resolve)
+	root, err := x.Read(lab.SpecFile{Name: "x.yaml", Text: []byte(text)})
+	if err == nil {
+		err = x.Resolve().Located("x.yaml", root)
+	}
+	return x, err
 }
 
 func mustRead(t *testing.T, spec string, replaced ...string) *Experiment[struct{}] {

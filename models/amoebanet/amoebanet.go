@@ -22,7 +22,6 @@ import (
 	"fmt"
 
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // Cells are the operations of a network's cells.
@@ -78,13 +77,6 @@ type Config struct {
 	// keep at each mini-batch, in [0, 1); 0: 0.9, for runs of few steps. [A]:
 	// 0.9997.
 	Momentum float64
-	Eps      float32 // added to batch norm's variance; 0: 1e-3, as in [A]
-}
-
-// Input returns the type of one image, without the leading dimension.
-func (c Config) Input() graph.Type {
-	c = c.withDefaults()
-	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
 }
 
 // New builds a model of L+6 pipeline layers: "stem", "reduction1",

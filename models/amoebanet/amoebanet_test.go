@@ -193,7 +193,7 @@ func TestDropPathRises(t *testing.T) {
 
 // TestOptionsReachTheLayers: dropout's and batch norm's options.
 func TestOptionsReachTheLayers(t *testing.T) {
-	c := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, Dropout: 0.5, Momentum: 0.75, Eps: 0.5}
+	c := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, Dropout: 0.5, Momentum: 0.75}
 	s := traced(t, c, 2, true)
 	dropped := ""
 	for _, call := range s.Function.Graph.Calls {
@@ -201,7 +201,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		case op.Dropout:
 			dropped += fmt.Sprint(o.Path, " ", o.Rate)
 		case op.BatchNormStats:
-			testkit.Equal(t, o.Eps, 0.5, "eps")
+			testkit.Equal(t, o.Eps, 1e-3, "eps")
 		}
 	}
 	testkit.Equal(t, dropped, "classifier/dropout 0.5", "dropouts")
@@ -235,7 +235,6 @@ func TestValidate(t *testing.T) {
 		"AuxScale is 0.4 without an auxiliary": func(c *Config) { c.AuxScale = 0.4 },
 		"AuxScale is 0.001, want 1/128":        func(c *Config) { c.Aux, c.AuxScale = true, 0.001 },
 		"Momentum is 1, want":                  func(c *Config) { c.Momentum = 1 },
-		"Eps is -1, want":                      func(c *Config) { c.Eps = -1 },
 	})
 	// The smallest images pass through every variant.
 	for _, c := range []Config{
@@ -253,5 +252,6 @@ func build(t *testing.T, c Config) []nn.Layer { return modeltest.Build(t, New, c
 // traced traces a whole model for n images.
 func traced(t *testing.T, c Config, n int, train bool) *trace.Stage {
 	t.Helper()
-	return modeltest.Trace(build(t, c), c.Input(), n, train)
+	of := c.withDefaults()
+	return modeltest.Trace(build(t, c), of.Image, of.Channels, n, train)
 }

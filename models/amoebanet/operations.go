@@ -37,11 +37,11 @@ func (b *builder) one(name string, c *cell) nn.Layer {
 	return b.unit(name, convolution{In: c.filters, Out: c.filters})
 }
 
-// norm builds a batch norm. The moving variance is unbiased, as in [A]'s fused
-// kernel and in [T].
+// norm builds a batch norm, with [A]'s epsilon. The moving variance is unbiased,
+// as in [A]'s fused kernel and in [T].
 func (b *builder) norm(name string, channels int, relu bool) *nn.BatchNorm {
 	return nn.NewBatchNorm(name, nn.BatchNormConfig{
-		Channels: channels, Eps: b.Eps, Momentum: b.Momentum, Unbiased: true, ReLU: relu,
+		Channels: channels, Eps: 1e-3, Momentum: b.Momentum, Unbiased: true, ReLU: relu,
 	})
 }
 

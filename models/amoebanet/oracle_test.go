@@ -17,7 +17,6 @@ import (
 func TestCellsAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/cells.json")
 	var config struct {
-		Eps   float32
 		Cells map[string]struct {
 			Seed   int
 			Inputs [][]int
@@ -31,7 +30,7 @@ func TestCellsAgainstPyTorch(t *testing.T) {
 			if !ok {
 				variant, layerName = "", name
 			}
-			model := Config{Layers: 6, Filters: 16, Classes: 5, Image: 64, Eps: config.Eps}
+			model := Config{Layers: 6, Filters: 16, Classes: 5, Image: 64}
 			switch {
 			case variant == "b":
 				model.Cells = B
@@ -75,7 +74,7 @@ func TestTrainingAgainstPyTorch(t *testing.T) {
 			oracle.Config(&c)
 			layers := build(t, Config{
 				Cells: cells, Layers: c.Layers, Filters: c.Filters, Classes: c.Classes, Image: c.Image,
-				Aux: true, AuxScale: c.AuxScale, Momentum: c.Momentum, Eps: c.Eps,
+				Aux: true, AuxScale: c.AuxScale, Momentum: c.Momentum,
 			})
 			o := imageoracle.Oracle{Oracle: oracle, Seed: c.Seed, Tolerance: 2e-5, Gradient: 4e-5}
 			o.Training(t, c.Training, layers, nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: c.Smoothing}, Weight: c.AuxWeight})

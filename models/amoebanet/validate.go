@@ -1,6 +1,9 @@
 package amoebanet
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
@@ -38,26 +41,13 @@ func (c Config) Validate() error {
 		return fmt.Errorf("amoebanet: AuxScale is %v, want 1/128 to 100 (0: 0.4)", c.AuxScale)
 	case !(c.Momentum >= 0 && c.Momentum < 1):
 		return fmt.Errorf("amoebanet: Momentum is %v, want at least 0 and less than 1 (0: 0.9)", c.Momentum)
-	case !(d.Eps > 0):
-		return fmt.Errorf("amoebanet: Eps is %v, want more than 0 (0: 0.001)", c.Eps)
 	}
 	return nil
 }
 
 func (c Config) withDefaults() Config {
 	c.Official = c.Official || c.Cells == B
-	if c.Image == 0 {
-		c.Image = 224
-	}
-	if c.Channels == 0 {
-		c.Channels = 3
-	}
-	if c.AuxScale == 0 {
-		c.AuxScale = 0.4
-	}
-	if c.Eps == 0 {
-		c.Eps = 1e-3
-	}
+	c.Image, c.Channels, c.AuxScale = cmp.Or(c.Image, 224), cmp.Or(c.Channels, 3), cmp.Or(c.AuxScale, 0.4)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package gnmt
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -25,9 +26,6 @@ type Config struct {
 	// inverse root of the width, so that sums over it start with as much variance: narrow
 	// networks learn faster. Otherwise it is 0.1 at all widths, as in the reference.
 	ScaledInit bool
-	// Inside projects the inputs of recurrent layers within their loops, to be compared
-	// with: see nn.LSTMConfig.
-	Inside bool
 }
 
 // Validate reports the first field that is out of range.
@@ -54,12 +52,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.TargetVocab == 0 {
-		c.TargetVocab = c.SourceVocab
-	}
-	if c.TargetLen == 0 {
-		c.TargetLen = c.SourceLen
-	}
+	c.TargetVocab, c.TargetLen = cmp.Or(c.TargetVocab, c.SourceVocab), cmp.Or(c.TargetLen, c.SourceLen)
 	return c
 }
 
@@ -118,7 +111,7 @@ func (c Config) embedding() nn.Layer {
 
 // lstm returns a recurrent layer of some inputs' width.
 func (c Config) lstm(width int, encoder, both bool) nn.Layer {
-	return nn.NewLSTM("lstm", nn.LSTMConfig{In: width, Hidden: c.Dim, Padded: encoder, Bidirectional: both, Inside: c.Inside, Init: c.start()})
+	return nn.NewLSTM("lstm", nn.LSTMConfig{In: width, Hidden: c.Dim, Padded: encoder, Bidirectional: both, Init: c.start()})
 }
 
 // encoder returns layer i of the encoder, from 0.

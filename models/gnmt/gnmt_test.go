@@ -14,7 +14,7 @@ import (
 )
 
 // TestAgainstPyTorch: logits, loss and all gradients of a whole small network, with ragged
-// sources and targets and one table for both embeddings; hoisted and inside.
+// sources and targets and one table for both embeddings.
 func TestAgainstPyTorch(t *testing.T) {
 	const tolerance = 2e-6
 	oracle := programtest.ReadOracle(t, "testdata/gnmt.json")
@@ -25,64 +25,62 @@ func TestAgainstPyTorch(t *testing.T) {
 		Smoothing                 float32
 	}
 	oracle.Config(&c)
-	for _, inside := range []bool{false, true} {
-		layers := modeltest.Build(t, New, Config{
-			Layers: c.Layers, Dim: c.Dim, SourceVocab: c.Vocab, SourceLen: c.SourceTime, TargetLen: c.TargetTime,
-			Shared: true, Inside: inside,
-		})
-		network := programtest.Network{Layers: layers, In: []graph.Type{
-			programtest.Integers(c.Batch, c.SourceTime), programtest.Integers(c.Batch), programtest.Integers(c.Batch, c.TargetTime),
-		}}
-		fill := func(r *programtest.Runner) {
-			for i, name := range []string{"source", "source_lengths", "shifted_targets"} {
-				copy(programtest.Ints(r.In(i)), oracle.Ints(name))
-			}
-			for _, p := range r.Function.Params {
-				if p.Role == graph.Param {
-					copy(r.Param(p.Name), oracle.Floats("param/"+p.Name))
-				}
-			}
+	layers := modeltest.Build(t, New, Config{
+		Layers: c.Layers, Dim: c.Dim, SourceVocab: c.Vocab, SourceLen: c.SourceTime, TargetLen: c.TargetTime,
+		Shared: true,
+	})
+	network := programtest.Network{Layers: layers, In: []graph.Type{
+		programtest.Integers(c.Batch, c.SourceTime), programtest.Integers(c.Batch), programtest.Integers(c.Batch, c.TargetTime),
+	}}
+	fill := func(r *programtest.Runner) {
+		for i, name := range []string{"source", "source_lengths", "shifted_targets"} {
+			copy(programtest.Ints(r.In(i)), oracle.Ints(name))
 		}
-		r := programtest.CompileLayers(t, network)
-		fill(r)
-		r.Forward()
-		oracle.Close(t, "logits", r.Out(0), tolerance)
-
-		network.Loss = nn.CrossEntropy{Smoothing: c.Smoothing}
-		network.Targets = []graph.Type{programtest.Integers(c.Batch, c.TargetTime)}
-		r = programtest.CompileLayers(t, network)
-		fill(r)
-		targets := oracle.Ints("targets")
-		copy(programtest.Ints(r.Feed(0)), targets)
-		count := 0
-		for _, id := range targets {
-			if id >= 0 {
-				count++
-			}
-		}
-		r.Env.LossScale = 1 / float32(count)
-		r.Keep()
-		r.Backward()
-		var loss float64
-		for _, l := range r.Out(0) {
-			loss += float64(l) / float64(count)
-		}
-		oracle.Close(t, "loss", []float32{float32(loss)}, tolerance)
-		params := 0
 		for _, p := range r.Function.Params {
 			if p.Role == graph.Param {
-				oracle.Close(t, "grad/"+p.Name, r.Grad(p.Name), tolerance)
-				params++
+				copy(r.Param(p.Name), oracle.Floats("param/"+p.Name))
 			}
 		}
-		have := 0
-		for _, name := range oracle.Names() {
-			if strings.HasPrefix(name, "grad/") {
-				have++
-			}
-		}
-		testkit.Equal(t, have, params, "%d parameters, PyTorch's network", params)
 	}
+	r := programtest.CompileLayers(t, network)
+	fill(r)
+	r.Forward()
+	oracle.Close(t, "logits", r.Out(0), tolerance)
+
+	network.Loss = nn.CrossEntropy{Smoothing: c.Smoothing}
+	network.Targets = []graph.Type{programtest.Integers(c.Batch, c.TargetTime)}
+	r = programtest.CompileLayers(t, network)
+	fill(r)
+	targets := oracle.Ints("targets")
+	copy(programtest.Ints(r.Feed(0)), targets)
+	count := 0
+	for _, id := range targets {
+		if id >= 0 {
+			count++
+		}
+	}
+	r.Env.LossScale = 1 / float32(count)
+	r.Keep()
+	r.Backward()
+	var loss float64
+	for _, l := range r.Out(0) {
+		loss += float64(l) / float64(count)
+	}
+	oracle.Close(t, "loss", []float32{float32(loss)}, tolerance)
+	params := 0
+	for _, p := range r.Function.Params {
+		if p.Role == graph.Param {
+			oracle.Close(t, "grad/"+p.Name, r.Grad(p.Name), tolerance)
+			params++
+		}
+	}
+	have := 0
+	for _, name := range oracle.Names() {
+		if strings.HasPrefix(name, "grad/") {
+			have++
+		}
+	}
+	testkit.Equal(t, have, params, "%d parameters, PyTorch's network", params)
 }
 
 // TestParameters: the reference has 160,671,297 parameters at its vocabulary of 32,320 tokens

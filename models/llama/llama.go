@@ -35,7 +35,6 @@ type Config struct {
 	SeqLen      int // longest sequence, at least 1
 
 	RopeTheta float64 // base of the rotary angles' wavelengths, more than 1; 0: 10,000
-	Eps       float64 // of the norms, more than 0; 0: 1e-5
 	Tied      bool    // the softmax uses the embedding's table; zero: it has its own weight
 
 	// Fine splits each layer into two pipeline layers, attention and feed-forward. Parameters,
@@ -54,7 +53,7 @@ func (c Config) WithDefaults() Config {
 	if c.HeadDim == 0 && c.Heads > 0 && c.Dim%c.Heads == 0 {
 		c.HeadDim = c.Dim / c.Heads
 	}
-	c.RopeTheta, c.Eps = cmp.Or(c.RopeTheta, 10_000), cmp.Or(c.Eps, 1e-5)
+	c.RopeTheta = cmp.Or(c.RopeTheta, 10_000)
 	return c
 }
 
@@ -78,8 +77,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("llama: KVHeads is %d, want a divisor of %d heads", c.KVHeads, c.Heads)
 	case !(c.RopeTheta > 1) || math.IsInf(c.RopeTheta, 1):
 		return fmt.Errorf("llama: RopeTheta is %v, want more than 1 (0: 10000)", c.RopeTheta)
-	case !(c.Eps > 0 && c.Eps < 1):
-		return fmt.Errorf("llama: Eps is %v, want more than 0 and less than 1 (0: 1e-5)", c.Eps)
 	case c.Parts.Count < 0:
 		return fmt.Errorf("llama: %d parts of each layer: want 1 or more", c.Parts.Count)
 	}
@@ -193,7 +190,7 @@ func residual(norm *nn.RMSNorm, branch nn.Layer) nn.Layer {
 }
 
 func (c Config) norm(name string) *nn.RMSNorm {
-	return nn.NewRMSNorm(name, nn.RMSNormConfig{Dim: c.Dim, Eps: float32(c.Eps)})
+	return nn.NewRMSNorm(name, nn.RMSNormConfig{Dim: c.Dim, Eps: 1e-5})
 }
 
 func (c Config) init() nn.Initializer { return nn.Normal(1 / math.Sqrt(float64(c.Dim))) }

@@ -146,9 +146,8 @@ func TestValidate(t *testing.T) {
 		"4 parts and KVHeads 6": func(c *Config) {
 			c.HeadDim, c.Heads, c.KVHeads, c.Vocab, c.Parts.Count = 2, 12, 6, 8, 4
 		},
-		"2 parts do not divide Vocab 5":               func(c *Config) { c.Parts.Count = 2 },
-		"2 parts do not divide SeqLen 3":              func(c *Config) { c.Vocab, c.Parts = 6, nn.Parts{Count: 2, Sequence: true} },
-		"Eps is -1, want more than 0 and less than 1": func(c *Config) { c.Eps = -1 },
+		"2 parts do not divide Vocab 5":  func(c *Config) { c.Parts.Count = 2 },
+		"2 parts do not divide SeqLen 3": func(c *Config) { c.Vocab, c.Parts = 6, nn.Parts{Count: 2, Sequence: true} },
 	})
 }
 

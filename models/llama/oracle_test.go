@@ -22,13 +22,12 @@ func TestAgainstPyTorch(t *testing.T) {
 					KVHeads                             int     `json:"kv_heads"`
 					HeadDim                             int     `json:"head_dim"`
 					Theta                               float64 `json:"rope_theta"`
-					Eps                                 float64 `json:"norm_eps"`
 					Tied                                bool
 				}
 				oracle.Config(&c)
 				layers := modeltest.Build(t, New, Config{
 					Layers: c.Layers, Dim: c.Dim, FeedForward: c.FF, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Vocab: c.Vocab,
-					SeqLen: c.Time + 2, RopeTheta: c.Theta, Eps: c.Eps, Tied: c.Tied, Fine: fine,
+					SeqLen: c.Time + 2, RopeTheta: c.Theta, Tied: c.Tied, Fine: fine,
 				})
 				names := map[string]string{}
 				for _, l := range layers {

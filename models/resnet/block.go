@@ -99,5 +99,5 @@ func (c Config) norm(name string, channels int, relu bool) *nn.BatchNorm {
 
 // batchNorm has an unbiased moving variance, as in torchvision.
 func (c Config) batchNorm(channels int, relu bool, init nn.Initializer) nn.BatchNormConfig {
-	return nn.BatchNormConfig{Channels: channels, Eps: c.Eps, Momentum: c.Momentum, Unbiased: true, ReLU: relu, Init: init}
+	return nn.BatchNormConfig{Channels: channels, Momentum: c.Momentum, Unbiased: true, ReLU: relu, Init: init}
 }

@@ -26,12 +26,11 @@ func TestTrainingAgainstPyTorch(t *testing.T) {
 type model struct {
 	Blocks                [4]int
 	Width, Classes, Image int
-	Eps                   float32
 	Momentum              float64
 }
 
 func (m model) build(t *testing.T, fine bool) []nn.Layer {
 	return build(t, Config{
-		Blocks: m.Blocks, Width: m.Width, Classes: m.Classes, Image: m.Image, Eps: m.Eps, Momentum: m.Momentum, Fine: fine,
+		Blocks: m.Blocks, Width: m.Width, Classes: m.Classes, Image: m.Image, Momentum: m.Momentum, Fine: fine,
 	})
 }

@@ -10,10 +10,10 @@
 package resnet
 
 import (
+	"cmp"
 	"fmt"
 
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // Config describes a model.
@@ -35,7 +35,6 @@ type Config struct {
 	// Momentum is the share of their value that batch norm's moving averages
 	// keep at each mini-batch, in [0, 1); 0: 0.9, as in torchvision.
 	Momentum float64
-	Eps      float32 // added to batch norm's variance; 0: 1e-5, as in torchvision
 
 	// Fine splits each block into two or three pipeline layers, one per
 	// convolution, for more even partitions than blocks allow. Parameters, their paths and
@@ -67,8 +66,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("resnet: Channels is %d, want at least 1 (0: 3)", c.Channels)
 	case !(c.Momentum >= 0 && c.Momentum < 1):
 		return fmt.Errorf("resnet: Momentum is %v, want at least 0 and less than 1 (0: 0.9)", c.Momentum)
-	case !(c.Eps >= 0):
-		return fmt.Errorf("resnet: Eps is %v, want more than 0 (0: 1e-5)", c.Eps)
 	}
 	return nil
 }
@@ -77,29 +74,15 @@ func (c Config) withDefaults() Config {
 	if c.Depth != 0 {
 		c.Blocks, c.Basic = depths[c.Depth], c.Depth < 50
 	}
-	if c.Width == 0 && c.small() {
-		c.Width = 16
+	if c.small() {
+		c.Width = cmp.Or(c.Width, 16)
 	}
-	if c.Width == 0 {
-		c.Width = 64
-	}
-	if c.Image == 0 {
-		c.Image = 224
-	}
-	if c.Channels == 0 {
-		c.Channels = 3
-	}
+	c.Width, c.Image, c.Channels = cmp.Or(c.Width, 64), cmp.Or(c.Image, 224), cmp.Or(c.Channels, 3)
 	return c
 }
 
 // small reports whether the network is that for small images.
 func (c Config) small() bool { return c.Depth == 20 }
-
-// Input returns the type of one image, without the leading dimension.
-func (c Config) Input() graph.Type {
-	c = c.withDefaults()
-	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
-}
 
 // New builds a model with one pipeline layer per block: "stem",
 // "stage1/block1", "stage1/block2", ..., "stage4/block3", ... and "classifier".

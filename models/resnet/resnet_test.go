@@ -114,7 +114,7 @@ func TestZeroInit(t *testing.T) {
 
 // TestOptionsReachTheLayers: the options of batch norm.
 func TestOptionsReachTheLayers(t *testing.T) {
-	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
+	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75}
 	s := traced(t, c)
 	testkit.Equal(t, len(s.Moving), 1+4*4, "batch norms")
 	for _, m := range s.Moving {
@@ -123,7 +123,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		}
 	}
 	for _, call := range s.Function.Graph.Calls {
-		if o, ok := call.Op.(op.BatchNormStats); ok && o.Eps != 0.5 {
+		if o, ok := call.Op.(op.BatchNormStats); ok && o.Eps != 1e-5 {
 			t.Errorf("eps %v", o.Eps)
 		}
 	}
@@ -142,7 +142,6 @@ func TestValidate(t *testing.T) {
 		"Image is -1":                              func(c *Config) { c.Image = -1 },
 		"Channels is -1":                           func(c *Config) { c.Channels = -1 },
 		"Momentum is -0.5, want at least 0":        func(c *Config) { c.Momentum = -0.5 },
-		"Eps is -1, want more than 0 (0: 1e-5)":    func(c *Config) { c.Eps = -1 },
 	})
 }
 
@@ -151,5 +150,6 @@ func build(t *testing.T, c Config) []nn.Layer { return modeltest.Build(t, New, c
 // traced traces a whole model for two images.
 func traced(t *testing.T, c Config) *trace.Stage {
 	t.Helper()
-	return modeltest.Trace(build(t, c), c.Input(), 2, true)
+	of := c.withDefaults()
+	return modeltest.Trace(build(t, c), of.Image, of.Channels, 2, true)
 }

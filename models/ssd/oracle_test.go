@@ -23,10 +23,9 @@ func TestTrainingAgainstPyTorch(t *testing.T) {
 // model is the description of a model in a file.
 type model struct {
 	Width, Classes, Image int
-	Eps                   float32
 	Momentum              float64
 }
 
 func (m model) build(t *testing.T, fine bool) []nn.Layer {
-	return build(t, Config{Width: m.Width, Classes: m.Classes, Image: m.Image, Eps: m.Eps, Momentum: m.Momentum, Fine: fine})
+	return build(t, Config{Width: m.Width, Classes: m.Classes, Image: m.Image, Momentum: m.Momentum, Fine: fine})
 }

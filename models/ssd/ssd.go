@@ -1,6 +1,7 @@
 package ssd
 
 import (
+	"cmp"
 	"fmt"
 
 	"gpipebench/models/resnet"
@@ -24,7 +25,6 @@ type Config struct {
 	// Momentum is the share of their value that batch norm's moving averages
 	// keep at each mini-batch, in [0, 1); 0: 0.9.
 	Momentum float64
-	Eps      float32 // added to batch norm's variance; 0: 1e-5
 
 	// Fine splits each residual block into two pipeline layers, one per
 	// convolution.
@@ -45,8 +45,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("ssd: Channels is %d, want at least 1 (0: 3)", c.Channels)
 	case !(c.Momentum >= 0 && c.Momentum < 1):
 		return fmt.Errorf("ssd: Momentum is %v, want at least 0 and less than 1 (0: 0.9)", c.Momentum)
-	case !(c.Eps >= 0):
-		return fmt.Errorf("ssd: Eps is %v, want more than 0 (0: 1e-5)", c.Eps)
 	}
 	return nil
 }
@@ -55,22 +53,8 @@ func (c Config) Validate() error {
 const DefaultImage = 300
 
 func (c Config) withDefaults() Config {
-	if c.Width == 0 {
-		c.Width = 64
-	}
-	if c.Image == 0 {
-		c.Image = DefaultImage
-	}
-	if c.Channels == 0 {
-		c.Channels = 3
-	}
+	c.Width, c.Image, c.Channels = cmp.Or(c.Width, 64), cmp.Or(c.Image, DefaultImage), cmp.Or(c.Channels, 3)
 	return c
-}
-
-// Input returns the type of one image, without the leading dimension.
-func (c Config) Input() graph.Type {
-	c = c.withDefaults()
-	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
 }
 
 // featureMap is a map on which boxes are detected. All but the first are made of
@@ -111,14 +95,6 @@ func (c Config) maps() []featureMap {
 	return all
 }
 
-// Boxes returns the number of default boxes of an image.
-func (c Config) Boxes() (n int) {
-	for _, m := range c.maps() {
-		n += m.size * m.size * m.boxes
-	}
-	return n
-}
-
 // New builds a model. Its pipeline layers are the backbone's, "stem",
 // "stage1/block1", ..., "stage3/block6", then "map1" to "map6", which make a map
 // and run its heads, and "boxes", which joins what these found. Its inputs are
@@ -131,7 +107,7 @@ func New(c Config) ([]nn.Layer, error) {
 	c = c.withDefaults()
 	layers, channels := resnet.Config{
 		Blocks: [4]int{3, 4, 6, 0}, Basic: true, Width: c.Width, Classes: c.Classes, Image: c.Image, Channels: c.Channels,
-		ZeroInit: c.ZeroInit, Momentum: c.Momentum, Eps: c.Eps, Fine: c.Fine,
+		ZeroInit: c.ZeroInit, Momentum: c.Momentum, Fine: c.Fine,
 	}.Backbone([4]int{1, 2, 1, 1})
 	maps := c.maps()
 	for i, m := range maps {

@@ -25,7 +25,7 @@ type Predictor func(ctx context.Context, each func(first int, outputs []nn.Tenso
 type Decoding struct {
 	MaxLen int // most tokens of a translation, including the end, at least 1: t of each prediction
 
-	Pad, Begin, End int32 // three different tokens
+	Pad, Begin, End int32 // three different tokens of the vocabulary
 }
 
 // Hypothesis is a translation.
@@ -34,26 +34,9 @@ type Hypothesis struct {
 	Ended  bool    // false: MaxLen tokens without an end
 }
 
-// Validate reports the first field that is out of range.
-func (d Decoding) Validate() error {
-	switch {
-	case d.MaxLen < 1:
-		return fmt.Errorf("decoding: MaxLen is %d, want at least 1", d.MaxLen)
-	case min(d.Pad, d.Begin, d.End) < 0 || d.Pad == d.Begin || d.Begin == d.End || d.End == d.Pad:
-		return fmt.Errorf("decoding: Pad, Begin and End are %d, %d and %d, want three different tokens", d.Pad, d.Begin, d.End)
-	}
-	return nil
-}
-
 // Decode translates sentences: ids (n, s) int32 and lengths (n) int32, each from 1 to s. A prediction
 // has a row for each that has not ended.
 func (d Decoding) Decode(ctx context.Context, predict Predictor, ids, lengths nn.Tensor) ([]Hypothesis, error) {
-	if err := d.Validate(); err != nil {
-		return nil, err
-	}
-	if err := checkSources(ids, lengths); err != nil {
-		return nil, fmt.Errorf("decoding: %w", err)
-	}
 	found := make([]Hypothesis, ids.Shape[0])
 	var running []int // sentences
 	for i := range found {
@@ -68,21 +51,6 @@ func (d Decoding) Decode(ctx context.Context, predict Predictor, ids, lengths nn
 	return found, nil
 }
 
-func checkSources(ids, lengths nn.Tensor) error {
-	if err := (nn.Batch{Inputs: []nn.Tensor{ids, lengths}, Count: 1}).Check(); err != nil {
-		return err
-	}
-	if ids.I32 == nil || lengths.I32 == nil || len(ids.Shape) != 2 || len(lengths.Shape) != 1 {
-		return fmt.Errorf("sources of shapes %v and %v: want int32 ids (n, s) and lengths (n)", ids.Shape, lengths.Shape)
-	}
-	for i, l := range lengths.I32 {
-		if l < 1 || int(l) > ids.Shape[1] {
-			return fmt.Errorf("sentence %d has length %d: want 1 to %d", i, l, ids.Shape[1])
-		}
-	}
-	return nil
-}
-
 // extend gives the translations of some sentences, which are of one length, another token.
 func (d Decoding) extend(ctx context.Context, predict Predictor, ids, lengths nn.Tensor, found []Hypothesis, sentences []int) error {
 	position := len(found[sentences[0]].Tokens)
@@ -93,9 +61,6 @@ func (d Decoding) extend(ctx context.Context, predict Predictor, ids, lengths nn
 			return fmt.Errorf("the predictor gives %v, want logits (%d, %d, vocabulary), or of some of these rows", shapes(out), len(sentences), d.MaxLen)
 		}
 		vocab := out[0].Shape[2]
-		if int(d.End) >= vocab {
-			return fmt.Errorf("the end is token %d of a vocabulary of %d", d.End, vocab)
-		}
 		for i := range out[0].Shape[0] {
 			if given[first+i] {
 				return fmt.Errorf("the predictor gives logits of row %d twice", first+i)

@@ -222,63 +222,26 @@ func TestGreedy(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	ids, lengths := padded(sentences(3))
-	good := func() (Decoding, nn.Tensor, nn.Tensor, Predictor) {
-		m := &toy{t: t, vocab: 6}
-		return toyDecoding, ids, lengths, inTwos(m.predict)
-	}
 	gives := func(out ...nn.Tensor) Predictor {
 		return func(_ context.Context, each func(int, []nn.Tensor) error, _ ...nn.Tensor) error { return each(0, out) }
 	}
-	boom := errors.New("device 1 is on fire")
-	for _, c := range []struct {
-		want   string
-		change func(d *Decoding, ids, lengths *nn.Tensor, p *Predictor)
-	}{
-		{"MaxLen is 0", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.MaxLen = 0 }},
-		{"Pad, Begin and End are 0, 2 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Begin = 2 }},
-		{"Pad, Begin and End are -1, 1 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Pad = -1 }},
-		{"the end is token 6 of a vocabulary of 6", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.End = 6 }},
-		{"input 1 has 1 examples", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.Shape, l.I32 = []int{1}, l.I32[:1] }},
-		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) { ids.Shape = append(ids.Shape, 1) }},
-		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) {
-			ids.I32, ids.F32 = nil, make([]float32, len(ids.I32))
-		}},
-		{"sentence 1 has length 0: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[1] = 0 }},
-		{"sentence 2 has length 5: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[2] = 5 }},
-		{"device 1 is on fire", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			*p = func(context.Context, func(int, []nn.Tensor) error, ...nn.Tensor) error { return boom }
-		}},
-		{"the predictor gives [], want logits (3, 4, vocabulary)", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) { *p = gives() }},
-		{"the predictor gives no logits of row 2", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			*p = gives(nn.Tensor{Shape: []int{2, 4, 3}, F32: make([]float32, 24)})
-		}},
-		{"the predictor gives [[3 5 2]], want", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			*p = gives(nn.Tensor{Shape: []int{3, 5, 2}, F32: make([]float32, 30)})
-		}},
-		{"sentence 1, token 0: the logit of 3 is NaN", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			x := make([]float32, 3*4*6)
-			x[1*4*6+3] = float32(math.NaN())
-			*p = gives(nn.Tensor{Shape: []int{3, 4, 6}, F32: x})
-		}},
-		{"sentence 0, token 0: the logit of 5 is -Inf", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			x := make([]float32, 3*4*6)
-			x[5] = float32(math.Inf(-1))
-			*p = gives(nn.Tensor{Shape: []int{3, 4, 6}, F32: x})
-		}},
-	} {
-		d, i, l, p := good()
-		i.Shape, l.I32 = slices.Clone(i.Shape), slices.Clone(l.I32)
-		c.change(&d, &i, &l, &p)
-		found, err := d.Decode(t.Context(), p, i, l)
-		if err == nil || !strings.HasPrefix(err.Error(), "decoding: ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, %v: want an error with %s", found, err, c.want)
-		}
-		if strings.Contains(c.want, "fire") && !errors.Is(err, boom) {
-			t.Errorf("%v does not wrap the predictor's", err)
-		}
+	broken := func(at int, x float64) nn.Tensor {
+		logits := make([]float32, 3*4*6)
+		logits[at] = float32(x)
+		return nn.Tensor{Shape: []int{3, 4, 6}, F32: logits}
 	}
-	d, i, l, p := good()
-	if _, err := d.Decode(t.Context(), p, i, l); err != nil {
-		t.Error(err)
+	boom := errors.New("device 1 is on fire")
+	for want, p := range map[string]Predictor{
+		"device 1 is on fire": func(context.Context, func(int, []nn.Tensor) error, ...nn.Tensor) error { return boom },
+		"the predictor gives [], want logits (3, 4, vocabulary)": gives(),
+		"the predictor gives no logits of row 2":                 gives(nn.Tensor{Shape: []int{2, 4, 3}, F32: make([]float32, 24)}),
+		"the predictor gives [[3 5 2]], want":                    gives(nn.Tensor{Shape: []int{3, 5, 2}, F32: make([]float32, 30)}),
+		"sentence 1, token 0: the logit of 3 is NaN":             gives(broken(1*4*6+3, math.NaN())),
+		"sentence 0, token 0: the logit of 5 is -Inf":            gives(broken(5, math.Inf(-1))),
+	} {
+		found, err := toyDecoding.Decode(t.Context(), p, ids, lengths)
+		if err == nil || !strings.HasPrefix(err.Error(), "decoding: ") || !strings.Contains(err.Error(), want) || errors.Is(err, boom) != strings.Contains(want, "fire") {
+			t.Errorf("%v, %v: want an error with %s", found, err, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -69,12 +70,7 @@ func (c TranslationConfig) Validate() error {
 }
 
 func (c TranslationConfig) withDefaults() TranslationConfig {
-	if c.TargetVocab == 0 {
-		c.TargetVocab = c.SourceVocab
-	}
-	if c.TargetLen == 0 {
-		c.TargetLen = c.SourceLen
-	}
+	c.TargetVocab, c.TargetLen = cmp.Or(c.TargetVocab, c.SourceVocab), cmp.Or(c.TargetLen, c.SourceLen)
 	return c
 }
 

@@ -55,6 +55,12 @@ func KeyOf(seed uint64, name string) Key {
 	return Key{uint32(h), uint32(h >> 32)}
 }
 
+// Hash is a number that depends on nothing but a text: its key from seed 0.
+func Hash(text string) uint64 {
+	k := KeyOf(0, text)
+	return uint64(k[1])<<32 | uint64(k[0])
+}
+
 // Stream draws numbers one after another from one key, with the counters (n, 0,
 // hi). It starts from the counter 0. A Stream is a value and can be copied.
 type Stream struct {

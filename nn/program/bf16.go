@@ -109,7 +109,7 @@ func (k *conversion) lower(s *step, accumulates bool, threads int) (kernelFunc, 
 		}
 	}
 	if r := t.rows; r != nil && (accumulates || !r.adds) && k.cuts(r) {
-		return k.byRows(r, s)
+		return r.lower(k, s, accumulates)
 	}
 	return k.whole(s, accumulates)
 }

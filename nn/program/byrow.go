@@ -35,34 +35,6 @@ func (b stretch) addend() []float32 {
 	return b.in[len(b.in)-1]
 }
 
-// kernel returns the kernel of operands that need no conversion.
-func (r *byRow) kernel(s *step, accumulates bool) kernelFunc {
-	if r.adds {
-		return fromZero(!accumulates, func(w *worker, in, out [][]float32, part, parts int) {
-			r.run(stretch{w, s, in, out, 0, r.rows, part, parts})
-		})
-	}
-	sizes := r.in
-	if s.add != nil {
-		sizes = append(slices.Clip(sizes), r.out[0])
-	}
-	cut := func(to, of [][]float32, sizes []int, first, end int) [][]float32 {
-		for i, size := range sizes {
-			to[i] = of[i]
-			if size > 0 {
-				to[i] = of[i][first*size : end*size]
-			}
-		}
-		return to[:len(sizes)]
-	}
-	return func(w *worker, in, out [][]float32, part, parts int) {
-		from, to := share(r.rows, part, parts, max(r.unit, 1))
-		if from < to {
-			r.run(stretch{w, s, cut(w.in[:], in, sizes, from, to), cut(w.out[:], out, r.out, from, to), from, to - from, 0, 1})
-		}
-	}
-}
-
 // pointwise is an op each of whose results depends on one element of each input.
 func pointwise(c *graph.Call, run func(b stretch)) traits {
 	r := &byRow{rows: c.Out[0].Elems(), out: []int{1}, run: run, unit: align}
@@ -95,9 +67,16 @@ func (k *conversion) cuts(r *byRow) bool {
 	return true
 }
 
-// byRows lowers an op by blocks of rows.
-func (k *conversion) byRows(r *byRow, s *step) (kernelFunc, int) {
-	widest, each := 1, 0
+// lower returns the kernel of a step, by blocks of rows if k converts any operand; nil: none needs it.
+func (r *byRow) lower(k *conversion, s *step, accumulates bool) (kernelFunc, int) {
+	ins := r.in
+	if s.add != nil {
+		ins = append(slices.Clip(ins), r.out[0])
+	}
+	if k == nil {
+		k = &conversion{make([]form, len(ins)), make([]form, len(r.out))}
+	}
+	widest, each := 1, 0 // of a row's converted elements
 	measure := func(forms []form, sizes []int) {
 		for i, size := range sizes {
 			if forms[i] != wide {
@@ -105,19 +84,22 @@ func (k *conversion) byRows(r *byRow, s *step) (kernelFunc, int) {
 			}
 		}
 	}
-	measure(k.in, r.in)
+	measure(k.in, ins)
 	measure(k.out, r.out)
-	most := min(r.rows, max(1, blockFloats/widest))
-	return func(w *worker, in, out [][]float32, part, parts int) {
+	unit, most := max(r.unit, 1), r.rows // that are computed at once
+	if each > 0 {
+		unit, most = 1, min(r.rows, max(1, blockFloats/widest))
+	}
+	return fromZero(r.adds && !accumulates, func(w *worker, in, out [][]float32, part, parts int) {
 		from, to, own, of := 0, r.rows, part, parts
 		if !r.adds {
-			from, to = share(r.rows, part, parts, 1)
+			from, to = share(r.rows, part, parts, unit)
 			own, of = 0, 1
 		}
 		for first := from; first < to; first += most {
 			n := min(most, to-first)
 			free := w.scratch
-			for i, size := range r.in {
+			for i, size := range ins {
 				w.in[i] = in[i]
 				if size > 0 {
 					w.in[i] = k.in[i].load(free, in[i], first*size, n*size)
@@ -144,5 +126,5 @@ func (k *conversion) byRows(r *byRow, s *step) (kernelFunc, int) {
 				}
 			}
 		}
-	}, most * each
+	}), most * each
 }

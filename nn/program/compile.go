@@ -109,6 +109,37 @@ type Stage struct {
 	graph *graph.Graph // of the function, with its gradients
 }
 
+// programs are the places of the stage's programs, of which some may be nil.
+func (s *Stage) programs() []**Program {
+	return []**Program{&s.Forward, &s.Keep, &s.Backward, &s.Input, &s.Weights}
+}
+
+// Fits reports whether no program takes more workspace than its counterpart in room,
+// of a larger micro-batch.
+func (s *Stage) Fits(room *Stage) bool {
+	return slices.EqualFunc(s.programs(), room.programs(), func(p, larger **Program) bool {
+		return *p == nil || (*p).Span <= (*larger).Span && (*p).Again().Span <= (*larger).Again().Span
+	}) && slices.EqualFunc(s.Parts, room.Parts, (*Stage).Fits)
+}
+
+// partPrograms makes the parts' programs of each of the stage's, which divide returns: like, if room is
+// not nil, is the counterpart in it.
+func (s *Stage) partPrograms(all []*Stage, room *Stage, divide func(p, like *Program) []*Program) {
+	for i, p := range s.programs() {
+		if *p == nil {
+			continue
+		}
+		var like *Program
+		if room != nil {
+			like = *room.programs()[i]
+		}
+		for part, done := range divide(*p, like) {
+			*all[part].programs()[i] = done
+			all[part].Span[Workspace] = max(all[part].Span[Workspace], done.Span)
+		}
+	}
+}
+
 // Compile derives the backward function of f and compiles all three programs
 // for the given number of worker threads, on a device that stores values as storage describes.
 // GradOut says which of f.Out have a gradient from outside; nil means none, as for a loss, which
@@ -324,19 +355,12 @@ func (c *compiler) counterpart(n *graph.Node) *graph.Node {
 // larger returns the program of f.Room that corresponds to the named one, or
 // nil if there is no Room.
 func (c *compiler) larger(name string) *Program {
-	switch {
-	case c.f.Room == nil:
+	if c.f.Room == nil {
 		return nil
-	case name == keep:
-		return c.f.Room.Keep
-	case name == backward:
-		return c.f.Room.Backward
-	case name == backwardInput:
-		return c.f.Room.Input
-	case name == backwardWeights:
-		return c.f.Room.Weights
 	}
-	return c.f.Room.Forward
+	all := c.f.Room.programs()
+	i := slices.IndexFunc(all, func(p **Program) bool { return *p != nil && (*p).Name == name })
+	return *all[i]
 }
 
 // place lays out the tensors that exist before any program runs.

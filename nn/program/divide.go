@@ -46,38 +46,20 @@ func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
 	}
 	whole.Parts = all[1:]
 	whole.Span[Workspace], whole.Span[Residual] = 0, 0
-	like := func(of func(*Stage) *Program) *Program {
-		if room == nil {
-			return nil
+	var d *divider
+	s.partPrograms(all, room, func(p, like *Program) []*Program {
+		if p.Name != backward { // which reads what Keep leaves
+			d = newDivider(parts, s.store(), p.threads)
 		}
-		return of(room)
-	}
-	alone := newDivider(parts, s.store(), s.Forward.threads)
-	alone.program(s.Forward, like(func(s *Stage) *Program { return s.Forward }))
-	for part, p := range alone.done {
-		all[part].Forward = p
-	}
-	if s.Keep != nil {
-		d := newDivider(parts, s.store(), s.Keep.threads)
-		d.program(s.Keep, like(func(s *Stage) *Program { return s.Keep }))
-		for part, p := range d.done {
-			all[part].Keep = p
-			all[part].Span[Residual] = d.residual[part]
-			all[part].SavedIn = [Spaces]map[int]int{Residual: d.saved[part], Lasting: {}}
-			all[part].Saved = d.saved[part]
-		}
-		d.program(s.Backward, like(func(s *Stage) *Program { return s.Backward }))
-		for part, p := range d.done {
-			all[part].Backward = p
-		}
-	}
-	for _, of := range all {
-		for _, p := range []*Program{of.Forward, of.Keep, of.Backward} {
-			if p != nil {
-				of.Span[Workspace] = max(of.Span[Workspace], p.Span)
+		d.program(p, like)
+		if p.Name == keep {
+			for part, of := range all {
+				of.Span[Residual], of.Saved = d.residual[part], d.saved[part]
+				of.SavedIn = [Spaces]map[int]int{Residual: d.saved[part], Lasting: {}}
 			}
 		}
-	}
+		return d.done
+	})
 	return &whole, nil
 }
 
@@ -391,7 +373,7 @@ func (d *partwise) alike(in *Instr, s step, part int) *step {
 // places finds the places of what is not in the workspace, and gathers results that are
 // divided on the first part.
 func (d *divider) places() {
-	x := d.exchange(0)
+	x := d.exchange(RowsOfImages, 0)
 	sizes, kept := make([][]int, d.parts), make([][]*graph.Node, d.parts)
 	for i := range d.whole.Instrs {
 		in := &d.whole.Instrs[i]

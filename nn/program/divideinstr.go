@@ -12,7 +12,7 @@ import (
 // instruction adds what the parts do at an instruction of the whole program.
 func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
 	r := in.traits.rule
-	before, after := d.exchange(in.Layer), d.exchange(in.Layer)
+	before, after := d.exchange(RowsOfImages, in.Layer), d.exchange(RowsOfImages, in.Layer)
 	d.bring(before, fetched)
 	if p.Division == Chunked {
 		d.chunked(in, r, p, before, after)
@@ -122,7 +122,7 @@ func (d *divider) chunked(in *Instr, r rule, p Piece, before, after *exchange) {
 			chunks[to]++
 		}
 	})
-	gather, steps := d.exchange(in.Layer), make([]*step, d.parts)
+	gather, steps := d.exchange(RowsOfImages, in.Layer), make([]*step, d.parts)
 	sources := make([][]*graph.Node, d.parts)
 	for part, s := range locals {
 		sources[part] = s.in

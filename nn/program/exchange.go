@@ -75,8 +75,8 @@ type exchange struct {
 	made   []map[*graph.Node]bool // of each part: what is new
 }
 
-func (d *partwise) exchange(layer int) *exchange {
-	x := &exchange{d: d, layer: layer, last: map[[2]int]int{}, nodes: make([][]*graph.Node, d.count)}
+func (d *partwise) exchange(kind Kind, layer int) *exchange {
+	x := &exchange{d: d, kind: kind, layer: layer, last: map[[2]int]int{}, nodes: make([][]*graph.Node, d.count)}
 	for range d.count {
 		x.made = append(x.made, map[*graph.Node]bool{})
 	}

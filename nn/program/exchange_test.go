@@ -15,7 +15,7 @@ func TestTransfersGoOn(t *testing.T) {
 	nodes := []*graph.Node{{}, {}}
 	merged := 0
 	for range 200 {
-		x := (&partwise{count: 2, store: &storage{}}).exchange(0)
+		x := (&partwise{count: 2, store: &storage{}}).exchange(RowsOfImages, 0)
 		src := make([]float32, 400)
 		for i := range src {
 			src[i] = draw.Float32()

@@ -10,8 +10,8 @@ import (
 type PartOptions struct {
 	// Memory has the parts after the first: Params, Residual and Workspace of each.
 	Memory []*Binding
-	// Touch, if not nil, is Options.Touch for these, the first of which is part 1.
-	Touch func(part int, s Space, end int)
+	// High, if not nil, has Options.High of each of these.
+	High []*[Spaces]int
 	// Sent, if not nil, is called with the bytes that went from one part to another.
 	Sent func(what Kind, to, from int, bytes int64)
 	// Hop, if not nil, is called whenever parts have sent each other something at once, with the most

@@ -78,10 +78,7 @@ func init() {
 		return traits{rows: r}
 	})
 	register(func(o op.CrossEntropyGrad, c *graph.Call) traits {
-		rows, cols := matrix(c.In[0])
-		return traits{rows: &byRow{rows: rows, in: []int{cols, 1, 1}, out: []int{cols}, run: func(b stretch) {
-			kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, o.Smoothing)
-		}}}
+		return lossGrad{o.Smoothing, 0, c.In[0].Shape.Last()}.traits(c)
 	})
 	register(func(_ op.EndLoss, c *graph.Call) traits {
 		t := unary(c, move)

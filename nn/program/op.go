@@ -111,7 +111,7 @@ func (s *step) traits() *traits {
 func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
 	t := s.traits()
 	if t.kernel == nil {
-		return t.rows.kernel(s, accumulates), 0
+		return t.rows.lower(nil, s, accumulates)
 	}
 	return t.kernel(s, accumulates, threads)
 }

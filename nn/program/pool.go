@@ -150,3 +150,36 @@ func share(n, part, parts, unit int) (from, to int) {
 	to = min(units*(part+1)/parts*unit, n)
 	return min(from, n), to
 }
+
+// worker is the state of one thread of a run.
+type worker struct {
+	env     *Env
+	scratch []float32
+	epi     epilogue
+	block   func(i0, i1, j0, j1 int) // epi.block, bound once
+	in, out [maxOperands][]float32   // converted operands
+}
+
+const maxOperands = 8
+
+// execution is the state of a run that all threads share.
+type execution struct {
+	instr   *Instr
+	in, out [maxOperands][]float32
+	workers []worker
+	parts   int
+	part    func(int) // runPart, bound once
+}
+
+func (r *execution) begin(p *Program, b *Binding, env *Env) {
+	for i := range r.workers {
+		w := &r.workers[i]
+		w.env = env
+		w.scratch = b[Workspace][i*p.scratch : (i+1)*p.scratch : (i+1)*p.scratch]
+	}
+}
+
+func (r *execution) runPart(part int) {
+	in := r.instr
+	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
+}

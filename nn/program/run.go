@@ -80,9 +80,8 @@ type Env struct {
 
 // Options of a run. The zero value only runs.
 type Options struct {
-	// Touch, if not nil, is called with the extent of every operand that is
-	// used.
-	Touch func(s Space, end int)
+	// High, if not nil, is raised to how far the operands that are used reach into each space, in floats.
+	High *[Spaces]int
 	// Poison fills the workspace with NaN before the run, and every buffer
 	// again when it dies, so that reads of unwritten memory show.
 	Poison bool
@@ -112,17 +111,6 @@ type NonFiniteError struct {
 func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("%v out of %s in %s of layer %d", e.Value, e.Op, e.Program, e.Layer)
 }
-
-// worker is the state of one thread of a run.
-type worker struct {
-	env     *Env
-	scratch []float32
-	epi     epilogue
-	block   func(i0, i1, j0, j1 int) // epi.block, bound once
-	in, out [maxOperands][]float32   // converted operands
-}
-
-const maxOperands = 8
 
 // Run executes the program on the memory of b with the threads of pool. There
 // must be as many as it was compiled for: the size of a kernel's parts depends
@@ -175,11 +163,15 @@ func (in *Instr) bind(b *Binding, operands, results *[maxOperands][]float32) {
 
 // touch notes the use of a part's memory.
 func (o *Options) touch(part int, s Space, end int) {
+	var high *[Spaces]int
 	switch {
-	case part == 0 && o.Touch != nil:
-		o.Touch(s, end)
-	case part > 0 && o.Parts.Touch != nil:
-		o.Parts.Touch(part, s, end)
+	case part == 0:
+		high = o.High
+	case o.Parts.High != nil:
+		high = o.Parts.High[part-1]
+	}
+	if high != nil {
+		high[s] = max(high[s], end)
 	}
 }
 
@@ -228,28 +220,6 @@ func fillNaN(x []float32) {
 	for i := range x {
 		x[i] = nan
 	}
-}
-
-// execution is the state of a run that all threads share.
-type execution struct {
-	instr   *Instr
-	in, out [maxOperands][]float32
-	workers []worker
-	parts   int
-	part    func(int) // runPart, bound once
-}
-
-func (r *execution) begin(p *Program, b *Binding, env *Env) {
-	for i := range r.workers {
-		w := &r.workers[i]
-		w.env = env
-		w.scratch = b[Workspace][i*p.scratch : (i+1)*p.scratch : (i+1)*p.scratch]
-	}
-}
-
-func (r *execution) runPart(part int) {
-	in := r.instr
-	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
 }
 
 // Widest returns the layer whose instruction reaches furthest into the

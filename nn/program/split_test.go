@@ -135,18 +135,16 @@ func TestSplitSpaces(t *testing.T) {
 			run func()
 			may []program.Space
 		}{{r.Stage.Keep, r.Keep, nil}, {r.Stage.Input, r.Input, inputs}, {r.Stage.Weights, r.Weights, weights}} {
-			workspace := 0
-			r.Options.Touch = func(s program.Space, end int) {
+			var high [program.Spaces]int
+			r.Options.High = &high
+			p.run()
+			testkit.Equal(t, high[program.Workspace], p.Span, "%s: workspace up to", p.Name)
+			for s, end := range high {
 				used[s] = max(used[s], end)
-				if p.may != nil && !slices.Contains(p.may, s) && end > 0 {
-					t.Errorf("%s uses the space %s", p.Name, s)
-				}
-				if s == program.Workspace {
-					workspace = max(workspace, end)
+				if p.may != nil && !slices.Contains(p.may, program.Space(s)) && end > 0 {
+					t.Errorf("%s uses the space %s", p.Name, program.Space(s))
 				}
 			}
-			p.run()
-			testkit.Equal(t, workspace, p.Span, "%s: workspace up to", p.Name)
 		}
 		for _, s := range []program.Space{program.Residual, program.Lasting, program.Between, program.DIn, program.Grads} {
 			testkit.Equal(t, used[s], r.Stage.Span[s], "%s: up to", s)

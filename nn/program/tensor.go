@@ -135,23 +135,10 @@ func (s *Stage) Split(parts, blocks int, room *Stage) *Stage {
 		graph.Refuse("program", "parts of operations with statistics over replicas: want those of each replica")
 	}
 	d.stage(s, all)
-	for _, of := range []func(*Stage) **Program{
-		func(s *Stage) **Program { return &s.Forward }, func(s *Stage) **Program { return &s.Keep }, func(s *Stage) **Program { return &s.Backward },
-		func(s *Stage) **Program { return &s.Input }, func(s *Stage) **Program { return &s.Weights },
-	} {
-		if *of(s) == nil {
-			continue
-		}
-		var like *Program
-		if room != nil {
-			like = *of(room)
-		}
-		d.program(*of(s), like, all)
-		for part, p := range d.done {
-			*of(all[part]) = p
-			all[part].Span[Workspace] = max(all[part].Span[Workspace], p.Span)
-		}
-	}
+	s.partPrograms(all, room, func(p, like *Program) []*Program {
+		d.program(p, like, all)
+		return d.done
+	})
 	return &whole
 }
 
@@ -274,8 +261,7 @@ func (d *splitter) find(n *graph.Node, at Operand) {
 
 // results finds the places of what the program leaves.
 func (d *splitter) results(all []*Stage) {
-	x := d.exchange(0)
-	x.kind = AllGathered
+	x := d.exchange(AllGathered, 0)
 	last := map[Operand]*graph.Node{} // in each place: a result may have been computed in place
 	for i := range d.whole.Instrs {
 		for j, n := range d.whole.Instrs[i].step.out {
@@ -370,8 +356,7 @@ func (d *splitter) bring(n *graph.Node, layer int) {
 		return
 	}
 	delete(d.edge, n)
-	x := d.exchange(layer)
-	x.kind = EdgeValues
+	x := d.exchange(EdgeValues, layer)
 	for part := 1; part < d.count; part++ {
 		x.makes(n, part)
 		x.move(transfer{to: part, from: 0, dst: n, src: n, floats: n.Elems(), times: 1})
@@ -391,8 +376,7 @@ func (d *splitter) gather(x *exchange, n, whole *graph.Node, to int) {
 // all returns the values, whole: those that are divided are gathered on every part.
 func (d *splitter) all(nodes []*graph.Node, layer int) []*graph.Node {
 	got := slices.Clone(nodes)
-	x := d.exchange(layer)
-	x.kind = AllGathered
+	x := d.exchange(AllGathered, layer)
 	for i, n := range nodes {
 		if d.count == 1 || !d.layout[n].divided() {
 			continue
@@ -438,8 +422,7 @@ func (d *splitter) sliced(n *graph.Node, want slicing, layer int) *graph.Node {
 	}
 	cut := *n
 	d.others[key], d.layout[&cut] = &cut, want
-	x := d.exchange(layer)
-	x.kind = AllGathered
+	x := d.exchange(AllGathered, layer)
 	for to := range d.count {
 		own := d.slice(&cut, to)
 		x.makes(own, to)

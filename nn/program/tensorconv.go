@@ -64,8 +64,7 @@ func (d *splitter) treeOfParts(Rows) op.Local {
 // scatter makes each part's columns of a result of which every part has a summand, of all columns.
 func (d *splitter) scatter(layer int, summand, result *graph.Node) {
 	rows, columns := matrix(result)
-	x := d.exchange(layer)
-	x.kind = AllReduced
+	x := d.exchange(AllReduced, layer)
 	steps := make([]*step, d.count)
 	for to := range d.count {
 		own, all := d.slice(result, to), *summand

@@ -62,8 +62,7 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 			return own
 		}
 		all := value(d.count * own.Elems())
-		x := d.exchange(layer)
-		x.kind = AllGathered
+		x := d.exchange(AllGathered, layer)
 		for to := range d.count {
 			x.makes(all, to)
 			for from := range d.count {
@@ -274,6 +273,6 @@ type lossGrad struct {
 func (o lossGrad) traits(c *graph.Call) traits {
 	rows, cols := matrix(c.In[0])
 	return traits{rows: &byRow{rows: rows, in: []int{cols, 1, 1}, out: []int{cols}, run: func(b stretch) {
-		kernel.CrossEntropyGradOf(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, o.first, o.vocab, o.smoothing)
+		kernel.CrossEntropyGrad(b.out[0], b.in[0], b.in[1], ints(b.in[2]), b.w.env.LossScale, b.n, cols, o.first, o.vocab, o.smoothing)
 	}}}
 }

@@ -247,8 +247,7 @@ func (d *splitter) tickAll(s *step) {
 // handBack copies a result that has gone through all parts, and then to the first, from the last one to
 // those between.
 func (d *splitter) handBack(layer int, result *graph.Node) {
-	x := d.exchange(layer)
-	x.kind = AllGathered
+	x := d.exchange(AllGathered, layer)
 	for part := 1; part < d.count-1; part++ {
 		x.move(transfer{to: part, from: d.count - 1, dst: result, src: result, floats: result.Elems(), times: 1})
 	}
@@ -261,8 +260,7 @@ func (d *splitter) handBack(layer int, result *graph.Node) {
 func (d *splitter) combine(layer int, summand, result *graph.Node, more []*graph.Node, how func(rows Rows) op.Local) {
 	height, cols := matrix(result)
 	rows := make([]Rows, d.count)
-	before, after := d.exchange(layer), d.exchange(layer)
-	before.kind, after.kind = AllReduced, AllReduced
+	before, after := d.exchange(AllReduced, layer), d.exchange(AllReduced, layer)
 	steps := make([]*step, d.count)
 	for to := range d.count {
 		rows[to] = RowsOf(height, to, d.count)

@@ -10,7 +10,7 @@
 // receiver delays its own line and no other, and tensors go from memory to memory
 // without another copy in this process.
 //
-// Messages and tensors have one framing (wire.go): a header and a body, each with its CRC-32C,
+// Messages and tensors have one framing (frame.go): a header and a body, each with its CRC-32C,
 // by blocks of 1 MiB, beside the write and the read. The body of a message is JSON, and after it what a
 // place gathers; the largest has 2^34 bytes, and memory is taken for bytes that have come, not for those
 // that a length announces. A Send that is given up in the middle is made up for with zeros and a mark,

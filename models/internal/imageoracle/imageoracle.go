@@ -121,7 +121,6 @@ type Training struct {
 	LR                   float32
 	Smoothing            float32
 	Momentum             float64
-	Eps                  float32
 }
 
 // Training runs two mini-batches, each in micro-batches and followed by a step

@@ -18,10 +18,10 @@ func Build[C any](t *testing.T, build func(C) ([]nn.Layer, error), c C) []nn.Lay
 	return layers
 }
 
-// Trace traces a whole model for a number of images, each of the given type.
-func Trace(layers []nn.Layer, image graph.Type, images int, train bool) *trace.Stage {
-	image.Shape = append(graph.Shape{images}, image.Shape...)
-	return trace.Layers(layers, 0, nil, []graph.Type{image}, nil, train)
+// Trace traces a whole model for a number of images.
+func Trace(layers []nn.Layer, size, channels, images int, train bool) *trace.Stage {
+	of := graph.Type{Shape: graph.Shape{images, size, size, channels}, DType: graph.F32}
+	return trace.Layers(layers, 0, nil, []graph.Type{of}, nil, train)
 }
 
 // Flow lists each layer's name with the shapes of what it passes on.

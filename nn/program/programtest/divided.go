@@ -39,12 +39,9 @@ func (r *Runner) DivideWithin(parts int, room *program.Stage) *Runner {
 		divided.Parts = append(divided.Parts, p)
 		copy(p.Memory[program.Params], params)
 		divided.Options.Parts.Memory = append(divided.Options.Parts.Memory, &p.Memory)
+		divided.Options.Parts.High = append(divided.Options.Parts.High, &p.High)
 	}
-	divided.Options.Touch = func(s program.Space, end int) { divided.High[s] = max(divided.High[s], end) }
-	divided.Options.Parts.Touch = func(part int, s program.Space, end int) {
-		high := &divided.Parts[part-1].High[s]
-		*high = max(*high, end)
-	}
+	divided.Options.High = &divided.High
 	return divided
 }
 

@@ -6,23 +6,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-const gradRowSignature = "func(n int, ds, p *float32, d, scale float32)"
-
-func gradRowAVX512() {
-	TEXT("attentionGradRowAVX512", NOSPLIT, gradRowSignature)
-	Doc("attentionGradRowAVX512 is attentionTable.gradRow.")
+func gradRow(machine string, v []VecPhysical, bytes int) {
+	TEXT("attentionGradRow"+machine, NOSPLIT, "func(n int, ds, p *float32, d, scale float32)")
+	Doc("attentionGradRow" + machine + " is attentionTable.gradRow.")
 	Pragma("noescape")
-	gradRow(zmm, 64)
-}
-
-func gradRowAVX2() {
-	TEXT("attentionGradRowAVX2", NOSPLIT, gradRowSignature)
-	Doc("attentionGradRowAVX2 is attentionTable.gradRow.")
-	Pragma("noescape")
-	gradRow(ymm, 32)
-}
-
-func gradRow(v []VecPhysical, bytes int) {
 	n := Load(Param("n"), GP64())
 	ds := Load(Param("ds"), GP64())
 	p := Load(Param("p"), GP64())

@@ -16,7 +16,7 @@ func main() {
 	}
 	transposeAVX512()
 	transposeAVX2()
-	gradRowAVX512()
-	gradRowAVX2()
+	gradRow("AVX512", zmm, 64)
+	gradRow("AVX2", ymm, 32)
 	Generate()
 }

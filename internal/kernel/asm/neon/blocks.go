@@ -48,10 +48,15 @@ func while(left reg, n int, body func()) {
 	advance(left, n)
 }
 
-// flat emits a function over the elements of its first parameter: body returns what to store there for
-// each vector.
+// flat emits a kernel over the elements of its first parameter, as eachVector.
 func flat(name, signature, doc string, u int, prepare func() func(b block) reg) {
-	function(name, signature, doc, func() {
+	kernel(name, signature, doc, eachVector(u, prepare))
+}
+
+// eachVector is code over the elements of a function's first parameter, in blocks of u vectors: body
+// returns what to store there for each vector.
+func eachVector(u int, prepare func() (body func(b block) reg)) func() {
+	return func() {
 		to, n := base(order[0]), length(order[0])
 		body := prepare()
 		blocks(n, []int{u, 1}, func(b block) {
@@ -59,7 +64,7 @@ func flat(name, signature, doc string, u int, prepare func() func(b block) reg) 
 				v.store(body(v), to)
 			}
 		})
-	})
+	}
 }
 
 // rows emits body once for each of n rows; then the pointers advance by their strides, in bytes.

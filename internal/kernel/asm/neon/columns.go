@@ -7,7 +7,7 @@ import "maps"
 
 func columns() {
 	for _, activation := range []string{"", "Relu", "Gelu"} {
-		function("addBias"+activation, "func(dst, x, bias []float32, rows, cols, ld int)", "adds a bias to each row and activates.", func() {
+		kernel("addBias"+activation, "func(dst, x, bias []float32, rows, cols, ld int)", "adds a bias to each row and activates.", func() {
 			dst, x, bias, n, cols, stride := base("dst"), base("x"), base("bias"), integer("rows"), integer("cols"), floats("ld")
 			activate, u := func(v reg) reg { return v }, 4
 			switch activation {
@@ -25,14 +25,14 @@ func columns() {
 			})
 		})
 	}
-	function("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)",
+	kernel("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)",
 		"copies rows of cols columns.", func() {
 			dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
 			rows(n, []stream{{dst, floats("ldd")}, {src, floats("lds")}}, func() {
 				blocks(cols, []int{4, 1}, func(b block) { b.stores(b.loads(src), dst) })
 			})
 		})
-	function("colSum", "func(acc, x []float32, rows, cols, ld int)",
+	kernel("colSum", "func(acc, x []float32, rows, cols, ld int)",
 		"adds each column of x to acc, rows ascending.", func() {
 			acc, x := base("acc"), base("x")
 			panels([]stream{{x, floats("ld")}}, []int{8, 1}, 4, func(b block) (func(b block), func()) {
@@ -61,7 +61,7 @@ func when(condition bool, s string) string {
 }
 
 func batchNorms() {
-	function("columnMoments", "func(mean, squares, x []float32, rows, cols, ld int)",
+	kernel("columnMoments", "func(mean, squares, x []float32, rows, cols, ld int)",
 		"sets the mean and the sum of squared deviations of each column, rows ascending.", func() {
 			mean, squares, x, n, cols := base("mean"), base("squares"), base("x"), integer("rows"), integer("cols")
 			count, column := splatCount(n), []stream{{x, floats("ld")}}
@@ -106,7 +106,7 @@ func batchNorm(eval, withAdd, withRelu bool) {
 	}
 	name := "batchNorm" + when(eval, "Eval") + when(withAdd, "Add") + when(withRelu, "Relu")
 	signature := "func(y, x, " + when(withAdd, "add, ") + "mean, " + deviation + ", gamma, beta []float32, rows, cols int" + eps + ")"
-	function(name, signature, "normalises each column of x.", func() {
+	kernel(name, signature, "normalises each column of x.", func() {
 		names := []string{"y", "x", "add"}
 		if !withAdd {
 			names = names[:2]
@@ -145,7 +145,7 @@ func (b block) gradient(dy, h reg, gamma, beta []reg, withRelu bool) reg {
 
 func batchNormGradSums(withRelu bool) {
 	signature := "func(sum, sumX, dy, x, mean, scale" + when(withRelu, ", gamma, beta") + " []float32, rows, cols, ld int)"
-	function("batchNorm"+when(withRelu, "Relu")+"GradSums", signature,
+	kernel("batchNorm"+when(withRelu, "Relu")+"GradSums", signature,
 		"sets each column's sums of dz and of dz times the normalised x, rows ascending.", func() {
 			dy, x, n, cols, stride := base("dy"), base("x"), integer("rows"), integer("cols"), floats("ld")
 			blocks(cols, []int{4, 1}, func(b block) {
@@ -172,7 +172,7 @@ func batchNormGradSums(withRelu bool) {
 func batchNormGrad(withAdd, withRelu bool) {
 	signature := "func(dx, dy, x, " + when(withAdd, "add, ") + "mean, scale, total, totalX, gamma" + when(withRelu, ", beta") +
 		" []float32, rows, cols int, share float32)"
-	function("batchNorm"+when(withRelu, "Relu")+"Grad"+when(withAdd, "Add"), signature, "sets dx to the gradient of batchNorm's input.", func() {
+	kernel("batchNorm"+when(withRelu, "Relu")+"Grad"+when(withAdd, "Add"), signature, "sets dx to the gradient of batchNorm's input.", func() {
 		names := []string{"dx", "dy", "x", "add"}
 		if !withAdd {
 			names = names[:3]
@@ -233,7 +233,7 @@ func (b block) window(ld reg, inputs []reg, body func(b block)) {
 
 func pools() {
 	const forward = "func(y, x []float32, pixels, cols, step, kh, kw, row int"
-	function("maxPool", forward+")", "sets y to the windows' maxima.", func() {
+	kernel("maxPool", forward+")", "sets y to the windows' maxima.", func() {
 		y, x, ld, lowest := base("y"), base("x"), floats("cols"), bits(0xff800000)
 		windows(ld, []reg{x}, []reg{y}, func(b block) {
 			acc := each(b.vectors(), func(block) reg { return copyOf(lowest) })
@@ -247,7 +247,7 @@ func pools() {
 			b.stores(acc, y)
 		})
 	})
-	function("maxPoolGrad", "func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)",
+	kernel("maxPoolGrad", "func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)",
 		"adds dy to dx at each window's first maximum.", func() {
 			dx, dy, x, y, ld := base("dx"), base("dy"), base("x"), base("y"), floats("ld")
 			windows(ld, []reg{x, dx}, []reg{y, dy}, func(b block) {
@@ -264,7 +264,7 @@ func pools() {
 				})
 			})
 		})
-	function("avgPool", forward+", share float32)", "sets y to the windows' sums times share.", func() {
+	kernel("avgPool", forward+", share float32)", "sets y to the windows' sums times share.", func() {
 		y, x, ld, share := base("y"), base("x"), floats("cols"), splat("share")
 		windows(ld, []reg{x}, []reg{y}, func(b block) {
 			acc := zeros(b.u)
@@ -272,7 +272,7 @@ func pools() {
 			b.stores(each(acc, func(v reg) reg { return fmul(v, share) }), y)
 		})
 	})
-	function("avgPoolGrad", "func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)",
+	kernel("avgPoolGrad", "func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)",
 		"adds dy times share to dx at each window's pixels.", func() {
 			dx, dy, ld, share := base("dx"), base("dy"), floats("ld"), splat("share")
 			windows(ld, []reg{dx}, []reg{dy}, func(b block) {
@@ -293,7 +293,7 @@ func andTo(d, a reg) { word(0x4e201c00, "and v%d.16b, v%d.16b, v%d.16b", d, d, a
 // taps, and skip between the end of a row of taps and the next one; wtap and wskip are the same of w.
 func depthwise() {
 	// Four outputs side by side share the loads of the kernel.
-	function("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)",
+	kernel("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)",
 		"sets y to the windows' sums of x times w.", func() {
 			y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
 			left, from := integer("pixels"), floats("from")
@@ -320,7 +320,7 @@ func depthwise() {
 			})
 		})
 	// Three taps share the loads of dy.
-	function("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)",
+	kernel("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)",
 		"adds to rows of taps of dw the sums of x times dy.", func() {
 			dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
 			tap, wtap := floats("tap"), floats("wtap")

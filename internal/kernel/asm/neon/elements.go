@@ -52,11 +52,10 @@ func elements() {
 			dy, x, limit := base("dy"), base("x"), splat("limit")
 			return func(b block) reg { return and(b.load(dy), fcmge(limit, fabs(b.load(x)))) }
 		})
-	flat("attentionGradRow", "func(ds, p []float32, d, scale float32)",
-		"is attentionTable.gradRow.", 4, func() func(b block) reg {
-			ds, p, d, scale := base("ds"), base("p"), splat("d"), splat("scale")
-			return func(b block) reg { return fmul(fmul(fsub(b.load(ds), d), b.load(p)), scale) }
-		})
+	function("attentionGradRow", "func(ds, p []float32, d, scale float32)", "is attentionTable.gradRow.", eachVector(4, func() func(b block) reg {
+		ds, p, d, scale := base("ds"), base("p"), splat("d"), splat("scale")
+		return func(b block) reg { return fmul(fmul(fsub(b.load(ds), d), b.load(p)), scale) }
+	}))
 	exponentials()
 	optimizers()
 	bfloat16()

@@ -39,6 +39,7 @@ var (
 	constants [][4]uint32
 	assembly  bytes.Buffer
 	stubs     bytes.Buffer
+	entries   bytes.Buffer // of the table
 )
 
 func vec() reg { registers++; return reg{registers, true} }
@@ -132,6 +133,15 @@ func scalar(name string) reg {
 	do(fmt.Sprintf("FMOVS %s+%d(FP), F%%d", name, parameters[name]), to)
 	return to
 }
+
+// kernel emits a function that is an entry of the table.
+func kernel(name, signature, doc string, body func()) {
+	tabulate(name, "NEON")
+	function(name, signature, doc, body)
+}
+
+// tabulate makes a function with the suffix the table's entry of a name.
+func tabulate(name, suffix string) { fmt.Fprintf(&entries, "\n\t%s: %s%s,", name, name, suffix) }
 
 // function emits the function nameNEON. The signature is Go's.
 func function(name, signature, doc string, body func()) {

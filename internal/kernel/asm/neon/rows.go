@@ -74,7 +74,7 @@ func larger(a, b reg) reg {
 
 func reductions() {
 	const row = "func(x []float32) float32"
-	function("rowMax", row, "returns the largest element, NaNs left out, or -Inf.", func() {
+	kernel("rowMax", row, "returns the largest element, NaNs left out, or -Inf.", func() {
 		x, n, lowest := base("x"), length("x"), bits(0xff800000)
 		acc := make([]reg, lanes64)
 		for j := range acc {
@@ -89,12 +89,12 @@ func reductions() {
 		})
 		returnFloat(combine(acc, larger))
 	})
-	function("rowSum", row, "returns the sum.", func() {
+	kernel("rowSum", row, "returns the sum.", func() {
 		x, n, acc := base("x"), length("x"), zeros(lanes64)
 		reduce(n, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
 		returnFloat(combine(acc, fadd))
 	})
-	function("dot", "func(a, b []float32) float32", "returns the inner product over len(a).", func() {
+	kernel("dot", "func(a, b []float32) float32", "returns the inner product over len(a).", func() {
 		a, other, n, acc := base("a"), base("b"), length("a"), zeros(lanes64)
 		reduce(n, lanes64, func(b block, j int) { fmla(acc[j], b.load(a), b.load(other)) }, acc)
 		returnFloat(combine(acc, fadd))
@@ -104,7 +104,7 @@ func reductions() {
 		if store {
 			name, signature, doc = "expShift", "func(dst, x []float32, scale, shift float32) float32", "sets dst to exp(x*scale - shift) and returns its sum."
 		}
-		function(name, signature, doc, func() {
+		kernel(name, signature, doc, func() {
 			x, n, scale, shift, e := base("x"), length(order[0]), splat("scale"), fneg(splat("shift")), newExponential()
 			var dst reg
 			if store {
@@ -155,7 +155,7 @@ func sumSquares() {
 
 // nonFinite compares the largest bits of four vectors, without their signs, with those of infinity.
 func nonFinite() {
-	function("nonFinite", "func(x []float32) int",
+	kernel("nonFinite", "func(x []float32) int",
 		"returns the start of the first block with a NaN or an infinity, or -1.", func() {
 			x, n, magnitude, infinity := base("x"), length("x"), bits(0x7fffffff), bits(0x7f800000)
 			at, found := gp(), gp()
@@ -178,7 +178,7 @@ func nonFinite() {
 }
 
 func layerNorms() {
-	function("layerNorm", "func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)",
+	kernel("layerNorm", "func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)",
 		"normalises each row of x.", func() {
 			y, stats, x, gamma, beta := base("y"), base("stats"), base("x"), base("gamma"), base("beta")
 			n, cols, eps := integer("rows"), integer("cols"), splat("eps")
@@ -208,7 +208,7 @@ func layerNorms() {
 		if withAdd {
 			name, more, doc = "layerNormGradAdd", ", add", "sets dx to add and the gradient of layerNorm's input."
 		}
-		function(name, "func(dx, dy, x, gamma, stats"+more+" []float32, rows, cols int)", doc, func() {
+		kernel(name, "func(dx, dy, x, gamma, stats"+more+" []float32, rows, cols int)", doc, func() {
 			dx, dy, x, gamma, stats := base("dx"), base("dy"), base("x"), base("gamma"), base("stats")
 			n, cols := integer("rows"), integer("cols")
 			stride, count := scaled(cols, 2), splatCount(cols)
@@ -243,7 +243,7 @@ func layerNorms() {
 			})
 		})
 	}
-	function("layerNormParamGrad", "func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)",
+	kernel("layerNormParamGrad", "func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)",
 		"adds the gradients of gamma and beta, rows ascending.", func() {
 			dgamma, dbeta, dy, x, stats := base("dgamma"), base("dbeta"), base("dy"), base("x"), base("stats")
 			stride, eight := floats("ld"), gp()

@@ -110,16 +110,8 @@ func batchNorm(m machine, eval, withAdd, relu bool) {
 // loadWherePositive returns vector j in the lanes where z > 0, which must be
 // live, and 0 elsewhere. It overwrites z.
 func (b block) loadWherePositive(z reg.VecVirtual, p reg.Register, j int) reg.VecVirtual {
-	v, zero := b.vec(), b.zero()
-	if b.wide() {
-		k := K()
-		VCMPPS(greaterThan, zero, z, k)
-		VMOVUPS_Z(b.at(p, j), k, v)
-		return v
-	}
-	VCMPPS(greaterThan, zero, z, z)
-	VMASKMOVPS(b.at(p, j), z, v)
-	return v
+	b.live = b.compare(greaterThan, z, b.zero(), z)
+	return b.load(p, j)
 }
 
 // gradient returns dz: vector j of dy, or 0 in the lanes that relu does not let

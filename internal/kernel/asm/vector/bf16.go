@@ -36,15 +36,7 @@ func bf16(m machine) {
 		VPADDD(half, odd, odd)
 		VPADDD(v, odd, odd)
 		m.or(quiet, v, nan)
-		if m.wide() {
-			k := K()
-			VCMPPS(U8(3), v, v, k)
-			VBLENDMPS(nan, odd, k, odd)
-			return odd
-		}
-		unordered := m.vec()
-		VCMPPS(U8(3), v, v, unordered)
-		VBLENDVPS(unordered, nan, odd, odd)
+		m.choose(m.compare(unordered, v, v, m.vec()), nan, odd, odd)
 		return odd
 	}
 	// nearestScalar is the same for one element.

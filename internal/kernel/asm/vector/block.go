@@ -45,6 +45,39 @@ func (m machine) greater(a reg.Register, b Op) reg.Register {
 	return v
 }
 
+// compare returns the mask of the lanes in which a and b compare: for AVX2 in a register.
+func (m machine) compare(predicate U8, a, b, in reg.VecVirtual) reg.Register {
+	if m.wide() {
+		k := K()
+		VCMPPS(predicate, b, a, k)
+		return k
+	}
+	VCMPPS(predicate, b, a, in)
+	return in
+}
+
+// choose sets dst to yes in the lanes of a mask, and elsewhere to no.
+func (m machine) choose(mask reg.Register, yes, no, dst reg.VecVirtual) {
+	if m.wide() {
+		VBLENDMPS(yes, no, mask, dst)
+		return
+	}
+	VBLENDVPS(mask, yes, no, dst)
+}
+
+// masked emits code for all lanes, or, where only some are live, for a mask register or for AVX2's
+// vector of masks.
+func (m machine) masked(live reg.Register, all, register, vector func()) {
+	switch {
+	case live == nil:
+		all()
+	case m.wide():
+		register()
+	default:
+		vector()
+	}
+}
+
 // blocks calls body for code that covers elements 0..n: blocks of u vectors,
 // single vectors, and the rest under the mask tail.
 func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b block)) {
@@ -132,14 +165,7 @@ func (b block) load(p reg.Register, j int) reg.VecVirtual { return b.loadFrom(b.
 
 func (b block) loadFrom(at Mem) reg.VecVirtual {
 	v := b.vec()
-	switch {
-	case b.live == nil:
-		VMOVUPS(at, v)
-	case b.wide():
-		VMOVUPS_Z(at, b.live, v)
-	default:
-		VMASKMOVPS(at, b.live, v)
-	}
+	b.masked(b.live, func() { VMOVUPS(at, v) }, func() { VMOVUPS_Z(at, b.live, v) }, func() { VMASKMOVPS(at, b.live, v) })
 	return v
 }
 
@@ -152,14 +178,7 @@ func (b block) loads(p reg.Register) []reg.VecVirtual {
 func (b block) store(v reg.VecVirtual, p reg.Register, j int) { b.storeTo(b.at(p, j), v) }
 
 func (b block) storeTo(at Mem, v reg.VecVirtual) {
-	switch {
-	case b.live == nil:
-		VMOVUPS(v, at)
-	case b.wide():
-		VMOVUPS(v, b.live, at)
-	default:
-		VMASKMOVPS(v, b.live, at)
-	}
+	b.masked(b.live, func() { VMOVUPS(v, at) }, func() { VMOVUPS(v, b.live, at) }, func() { VMASKMOVPS(v, b.live, at) })
 }
 
 // stores writes all vectors of the block.
@@ -171,22 +190,12 @@ func (b block) stores(v []reg.VecVirtual, p reg.Register) {
 
 // kill zeroes v's dead lanes.
 func (b block) kill(v reg.VecVirtual) {
-	switch {
-	case b.live == nil:
-	case b.wide():
-		VMOVAPS_Z(v, b.live, v)
-	default:
-		VANDPS(b.live, v, v)
-	}
+	b.masked(b.live, func() {}, func() { VMOVAPS_Z(v, b.live, v) }, func() { VANDPS(b.live, v, v) })
 }
 
 // fill replaces v's dead lanes with those of x.
 func (b block) fill(v, x reg.VecVirtual) {
-	switch {
-	case b.live == nil:
-	case b.wide():
-		VBLENDMPS(v, x, b.live, v)
-	default:
-		VBLENDVPS(b.live, v, x, v)
+	if b.live != nil {
+		b.choose(b.live, v, x, v)
 	}
 }

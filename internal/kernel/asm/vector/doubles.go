@@ -51,65 +51,38 @@ func (m machine) doubleBlocks(n reg.Register, body func(d doubles)) {
 // singles loads float32s, zero in dead lanes.
 func (d doubles) singles(p, at reg.Register) reg.VecVirtual {
 	v, from := d.vec(), Mem{Base: p, Index: at, Scale: 4}
-	switch {
-	case d.live == nil:
-		VCVTPS2PD(from, v)
-	case d.wide():
-		VCVTPS2PD_Z(from, d.live, v)
-	default:
+	d.masked(d.live, func() { VCVTPS2PD(from, v) }, func() { VCVTPS2PD_Z(from, d.live, v) }, func() {
 		x := XMM()
 		VMASKMOVPS(from, d.live, x)
 		VCVTPS2PD(x, v)
-	}
+	})
 	return v
 }
 
 // storeSingles rounds v to float32.
 func (d doubles) storeSingles(v reg.VecVirtual, p reg.Register) {
 	to := Mem{Base: p, Index: d.i, Scale: 4}
+	var half reg.Register
 	if d.wide() {
-		y := YMM()
-		VCVTPD2PS(v, y)
-		if d.live == nil {
-			VMOVUPS(y, to)
-		} else {
-			VMOVUPS(y, d.live, to)
-		}
-		return
-	}
-	x := XMM()
-	VCVTPD2PSY(v, x)
-	if d.live == nil {
-		VMOVUPS(x, to)
+		half = YMM()
+		VCVTPD2PS(v, half)
 	} else {
-		VMASKMOVPS(x, d.live, to)
+		half = XMM()
+		VCVTPD2PSY(v, half)
 	}
+	d.masked(d.live, func() { VMOVUPS(half, to) }, func() { VMOVUPS(half, d.live, to) }, func() { VMASKMOVPS(half, d.live, to) })
 }
 
 // load loads float64s, zero in dead lanes.
 func (d doubles) load(p reg.Register) reg.VecVirtual {
 	v, from := d.vec(), Mem{Base: p, Index: d.i, Scale: 8}
-	switch {
-	case d.live64 == nil:
-		VMOVUPD(from, v)
-	case d.wide():
-		VMOVUPD_Z(from, d.live64, v)
-	default:
-		VMASKMOVPD(from, d.live64, v)
-	}
+	d.masked(d.live64, func() { VMOVUPD(from, v) }, func() { VMOVUPD_Z(from, d.live64, v) }, func() { VMASKMOVPD(from, d.live64, v) })
 	return v
 }
 
 func (d doubles) store(v reg.VecVirtual, p reg.Register) {
 	to := Mem{Base: p, Index: d.i, Scale: 8}
-	switch {
-	case d.live64 == nil:
-		VMOVUPD(v, to)
-	case d.wide():
-		VMOVUPD(v, d.live64, to)
-	default:
-		VMASKMOVPD(v, d.live64, to)
-	}
+	d.masked(d.live64, func() { VMOVUPD(v, to) }, func() { VMOVUPD(v, d.live64, to) }, func() { VMASKMOVPD(v, d.live64, to) })
 }
 
 // splat64 returns n as a float64 in all lanes.

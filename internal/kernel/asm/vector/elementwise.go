@@ -217,16 +217,9 @@ const (
 	greaterThan = U8(0x1e)
 )
 
-// keepWhere zeroes the lanes of v in which a and b do not compare.
+// keepWhere zeroes the lanes of v in which a and b do not compare. It may overwrite a.
 func (m machine) keepWhere(a, b reg.VecVirtual, predicate U8, v reg.VecVirtual) {
-	if m.wide() {
-		k := K()
-		VCMPPS(predicate, b, a, k)
-		VMOVAPS_Z(v, k, v)
-		return
-	}
-	VCMPPS(predicate, b, a, a)
-	VANDPS(a, v, v)
+	block{machine: m, live: m.compare(predicate, a, b, a)}.kill(v)
 }
 
 // and works on bits.

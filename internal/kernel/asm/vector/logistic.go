@@ -134,12 +134,5 @@ func (m machine) bits(narrow, wide func(ops ...Op), a Op, v reg.VecVirtual) {
 // chooseWhere replaces the lanes of v by those of u where a and b compare. It may
 // overwrite a.
 func (m machine) chooseWhere(a, b reg.VecVirtual, predicate U8, u, v reg.VecVirtual) {
-	if m.wide() {
-		k := K()
-		VCMPPS(predicate, b, a, k)
-		VBLENDMPS(u, v, k, v)
-		return
-	}
-	VCMPPS(predicate, b, a, a)
-	VBLENDVPS(a, u, v, v)
+	m.choose(m.compare(predicate, a, b, a), u, v, v)
 }

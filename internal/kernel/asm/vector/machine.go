@@ -50,8 +50,11 @@ func (m machine) upperHalf(v reg.VecVirtual) reg.Register {
 	return x
 }
 
-// kernel emits the function name for the machine.
+// kernel emits the function name for the machine, and adds it to the tables.
 func (m machine) kernel(name, signature, doc string, body func()) {
+	if m == avx2 {
+		entries = append(entries, entry{name, signature, doc})
+	}
 	TEXT(name+m.name, 0, signature)
 	Doc(name + m.name + " " + doc)
 	Pragma("noescape")

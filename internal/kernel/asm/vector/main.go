@@ -1,5 +1,5 @@
 // Command vector writes the assembly of the vector kernels, each for AVX2 with
-// FMA and for AVX-512, from one description.
+// FMA and for AVX-512, from one description, and the tables of all of them.
 //
 // A kernel processes its operands in blocks of a few vectors, then in single
 // vectors, then in one vector under a mask, always with the same instructions,
@@ -29,4 +29,5 @@ func main() {
 		bf16(m)
 	}
 	Generate()
+	tables("..")
 }
