@@ -2,9 +2,9 @@ package datasets
 
 import (
 	"fmt"
-	"strings"
-
 	"gpipebench/internal/files"
+	"slices"
+	"strings"
 )
 
 // MaxText is the maximum size of a text in bytes: 1 GiB. All of it is read into
@@ -13,10 +13,11 @@ const MaxText = 1 << 30
 
 // Open returns the source that a specification names. For language models it is
 // "synthetic" or "text:FILE"; for translation "synthetic-translation" or
-// "gettext:DIR[,LANG...]", where DIR is SystemCatalogs if it is empty, and has no
-// comma. For images (the source is then an *ImageSet) it is "synthetic-images",
-// "synthetic-digits", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or "images:DIR". An
-// error is one line.
+// "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language, or
+// "gettext:DIR[,LANG...]", where DIR is SystemCatalogs if it is empty; these
+// names cannot contain commas. For images (the source is then an Images) it is
+// "synthetic-images", "synthetic-digits", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or
+// "images:DIR". An error is one line.
 func Open(spec string, c Config) (Source, error) {
 	kind, argument, err := parse(spec)
 	if err != nil {
@@ -40,6 +41,7 @@ var kinds = map[string]struct {
 	"synthetic":             {"", source(func(_ string, c Config) (*Synthetic, error) { return NewSynthetic(c) })},
 	"text":                  {"FILE", source(OpenText)},
 	"synthetic-translation": {"", source(func(_ string, c Config) (*Translation, error) { return NewMultilingual(c) })},
+	"parallel":              {"SRC,TGT", source(func(files string, c Config) (*Translation, error) { return OpenParallel(strings.Split(files, ","), c) })},
 	"gettext":               {"DIR", source(OpenGettext)},
 	"synthetic-images":      {"", source(func(_ string, c Config) (*ImageSet, error) { return NewSyntheticImages(c) })},
 	"synthetic-digits":      {"", source(func(_ string, c Config) (*ImageSet, error) { return NewSyntheticDigits(c) })},
@@ -62,7 +64,7 @@ func source[S Source](open func(string, Config) (S, error)) func(string, Config)
 }
 
 // accepted describes what Open accepts.
-const accepted = "want synthetic or text:FILE, for translation synthetic-translation or gettext:DIR, " +
+const accepted = "want synthetic or text:FILE, for translation synthetic-translation, parallel:SRC,TGT or gettext:DIR, " +
 	"or for images synthetic-images, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR"
 
 // parse splits a specification into its kind and the text after the first
@@ -78,6 +80,10 @@ func parse(spec string) (kind, argument string, err error) {
 		return "", "", fmt.Errorf("data source %s: unknown, %s", printable(spec), accepted)
 	case k.argument == "" && colon:
 		return "", "", fmt.Errorf("data source %s: %s takes no argument", printable(spec), kind)
+	case kind == "parallel":
+		if files := strings.Split(argument, ","); len(files)%2 != 0 || slices.Contains(files, "") {
+			return "", "", fmt.Errorf("data source %s: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]", printable(spec))
+		}
 	case kind == "gettext":
 		if _, _, err := splitCatalogs(argument); err != nil {
 			return "", "", fmt.Errorf("data source %s: %w", printable(spec), err)

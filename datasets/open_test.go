@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,12 @@ func TestOpenErrors(t *testing.T) {
 		"cifar100:/nowhere":       `cifar100: /nowhere/train.bin: no such file or directory`,
 		"mnist:/nowhere":          `mnist: /nowhere/train-images-idx3-ubyte: no such file or directory`,
 		"images:/no\nwhere":       `images: "/no\nwhere": no such file or directory`,
+		"parallel":                `data source parallel: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:":               `data source parallel:: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a":              `data source parallel:a: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a,":             `data source parallel:a,: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a,b,c":          `data source parallel:a,b,c: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:/nowhere/a,b":   `parallel: /nowhere/a: no such file or directory`,
 		"gettext:d,":              `data source gettext:d,: language "", want the name of a folder in d, such as fr or pt_BR`,
 		"gettext:d,../fr":         `data source gettext:d,../fr: language ../fr, want the name of a folder in d, such as fr or pt_BR`,
 		"gettext:d,..":            `data source gettext:d,..: language .., want the name of a folder in d, such as fr or pt_BR`,
@@ -62,7 +69,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "gettext", "gettext:", "gettext:,fr", "gettext:d,fr,de", "gettext:d,.."} {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c", "gettext", "gettext:", "gettext:,fr", "gettext:d,fr,de", "gettext:d,.."} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -76,6 +83,9 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("parse(%q) = %q with argument %q", spec, kind, argument)
 		case spec != kind && spec != kind+":"+argument && (kind != "gettext" || kind+":"+SystemCatalogs+strings.TrimPrefix(spec, "gettext:") != kind+":"+argument):
 			t.Errorf("parse(%q) = %q, %q", spec, kind, argument)
+		}
+		if files := strings.Split(argument, ","); err == nil && kind == "parallel" && (len(files)%2 != 0 || slices.Contains(files, "")) {
+			t.Errorf("parse(%q) accepts files %q", spec, files)
 		}
 		if p := printable(spec); strings.ContainsAny(p, "\n\r") {
 			t.Errorf("printable(%q) = %q", spec, p)

@@ -25,8 +25,9 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 	data := map[string]string{
 		"text":    filepath.Join(writeFiles(t, map[string][]byte{"a:b.txt": []byte(lines(350, "word"))}), "a:b.txt"),
 		"cifar10": writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
-		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
-		"mnist":   writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
+		"parallel": strings.Join(textFiles(t, lines(240, "to"), lines(240, "von")), ","),
+		"gettext":  gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
+		"mnist":    writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
 	}
 	small := smallTask()
 	small.SeqLen = 16

@@ -12,6 +12,7 @@ import (
 	"gpipebench/internal/testkit"
 	"gpipebench/models/amoebanet"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // averaging is the small language model, trained as AmoebaNet was: RMSProp,
@@ -176,7 +177,7 @@ func TestAveragedRestores(t *testing.T) {
 func TestAveragedLeavesMovingStatistics(t *testing.T) {
 	c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
 	layers := must(amoebanet.New(c))(t)
-	image := c.Input().Shape
+	image := graph.Shape{c.Image, c.Image, 3}
 	b := nn.Batch{
 		Inputs:  []nn.Tensor{{Shape: append([]int{4}, image...), F32: make([]float32, 4*image.Elems())}},
 		Targets: []nn.Tensor{{Shape: []int{4}, I32: []int32{0, 1, 2, 3}}}, Count: 4,

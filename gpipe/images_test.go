@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -377,9 +378,9 @@ func TestDescribeSmallImages(t *testing.T) {
 
 func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
 	t.Helper()
-	layers := must(amoebanet.New(c))(t)
+	layers, size := must(amoebanet.New(c))(t), cmp.Or(c.Image, 224)
 	d := must(Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
-		Examples: 1, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+		Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{size, size, 3}, DType: graph.F32}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
 	}))(t)
 	return d
 }

@@ -23,7 +23,7 @@ func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline,
 		change(a)
 	}
 	p := Pipeline{Layers: layers, Loss: ssd.Loss{}, Partitions: 1, MicroBatches: 1, Numerics: Numerics{Optimizer: nn.SGD{}}, Devices: []Device{DeviceOf(a)}}
-	in := Input{Examples: 4, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}
+	in := Input{Examples: 4, Inputs: []graph.Type{{Shape: graph.Shape{c.Image, c.Image, 3}, DType: graph.F32}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}
 	return p, in
 }
 

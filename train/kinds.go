@@ -153,7 +153,7 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	from, ok := s.(*datasets.Translation)
 	switch {
 	case !ok:
-		return nil, failure.Usagef("%s has no pairs of sentences, which %s takes: want synthetic-translation or gettext:DIR", s.Name(), t.Model.Name)
+		return nil, failure.Usagef("%s has no pairs of sentences, which %s takes: want synthetic-translation, parallel:SRC,TGT or gettext:DIR", s.Name(), t.Model.Name)
 	case t.Batch < 1:
 		return nil, failure.Usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	}

@@ -157,6 +157,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.Load != "" && t.LoadPart != "":
 		return 0, failure.Usagef("a file of weights to load and one to load a part of: want one of them")
+	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
+		return 0, failure.Usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}
 	t.epochSteps = s.Batches(datasets.Train, t.Batch)
 	if t.EvalEvery == 0 && t.Model.Images() {

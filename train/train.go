@@ -56,6 +56,7 @@ type Training struct {
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load; what fits of it is loaded; "": none
 	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
+	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.

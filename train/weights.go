@@ -72,7 +72,11 @@ func (l *Loop) Save() error {
 	if t.Processes.follows() {
 		path = "" // only takes part
 	}
-	return l.Trainer.Save(path, metadata)
+	write := func() error { return l.Trainer.Save(path, metadata) }
+	if t.SaveEMA {
+		return l.Trainer.Averaged(write)
+	}
+	return write()
 }
 
 // load loads the weights of a file, if there is one. It refuses a file that says that

@@ -42,7 +42,7 @@ var flagGroups = []flagGroup{
 	{"Cluster", "search tensor recompute",
 		"precision sequence-parallel attention gradients-apart drop-scores scatter await-transfers overlap order node-devices near-bandwidth far-bandwidth tensor-over-nodes"},
 	{"Output", "generate save snapshot-dir resume log curve timeline memory by-op top csv name out json",
-		"trace translations snapshot-every snapshot-keep format help help-all"},
+		"trace translations save-ema snapshot-every snapshot-keep format help help-all"},
 }
 
 // addHelp makes every command without subcommands print its help in this form.

@@ -95,7 +95,7 @@ happened.
 		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
@@ -135,6 +135,7 @@ happened.
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); its network must compute the same function. With --steps 0 they are only evaluated")
 	fs.StringVar(&t.LoadPart, "load-part", "", "load only the weights in this file that match by path and shape; the rest are reported")
 	fs.StringVar(&t.Save, "save", "", "file for the trained weights (safetensors); with --steps 0 the initial weights, or the loaded ones")
+	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	snapshotFlags(fs, &t.Snapshots)
 	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; a line for each, kept when a run is interrupted and continued when it is resumed", ".csv")
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg", ".svg")

@@ -82,7 +82,7 @@ func Over(runs map[string]*Measured, base, run string) (all []float64) {
 	return Quotients(runs[base].Rounds, runs[run].Rounds)
 }
 
-// Quotients divides figures of the same rounds, one by one.
+// Quotients divides the figures of one run by those of another, round by round.
 func Quotients(over, under []float64) (all []float64) {
 	for round, x := range over[:min(len(over), len(under))] {
 		all = append(all, x/under[round])
