@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/datasets/baseline"
 	"gpipebench/internal/kernel/exactmath"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -169,30 +168,11 @@ func (s *ImageSet) decode(values []float32, pixels []byte) {
 	}
 }
 
-// Yardsticks returns guessing and a linear model of the pixels, baseline.Linear.
+// Yardsticks returns guessing.
 func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
-	pixels := make([]byte, s.elements())
-	read := func(split Split, i int, values []float32) int32 {
-		class := s.pixels.read(split, i, pixels)
-		s.decode(values, pixels)
-		return class
-	}
-	train, order := s.examples[Train], shuffle{}
-	classes := float64(s.Vocab())
-	loss, accuracy := baseline.TrainLinear(baseline.Images{
-		Side: s.size, Channels: s.channels, Classes: s.Vocab(), Train: train, HeldOut: s.examples[HeldOut],
-		ReadTrain: func(step int, values []float32) int32 {
-			epoch, i := step/train, step%train
-			if i == 0 {
-				order = s.epochOrder(epoch)
-			}
-			return read(Train, s.inEpoch(epoch, order.at(i)), values)
-		},
-		ReadHeldOut: func(i int, values []float32) int32 { return read(HeldOut, i, values) },
-	}).Score()
-	chance, linear := NewYardstick("chance", exactmath.Log(classes)), NewYardstick("linear model of the pixels", loss)
-	chance.Accuracy, linear.Accuracy = 1/classes, accuracy
-	return []Yardstick{chance, linear}, nil
+	chance := NewYardstick("chance", exactmath.Log(float64(s.Vocab())))
+	chance.Accuracy = 1 / float64(s.Vocab())
+	return []Yardstick{chance}, nil
 }
 
 // storedImages are images in memory, as bytes; they are decoded batch by batch.

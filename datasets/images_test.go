@@ -152,15 +152,3 @@ func TestImagesOfOneColour(t *testing.T) {
 		}
 	}
 }
-
-// A linear model does not solve the procedural task.
-func TestLinearModelFailsAtFigures(t *testing.T) {
-	s := testkit.Must(NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 2000}}))(t)
-	y := testkit.Must(s.Yardsticks())(t)
-	if len(y) != 2 || y[0].Loss != math.Log(10) || y[0].Accuracy != 0.1 || y[0].Floor || y[1].Floor {
-		t.Errorf("yardsticks %+v", y)
-	}
-	if a := y[1].Accuracy; a < 0.05 || a > 0.35 || math.Abs(y[1].Loss-math.Log(10)) > 0.3 {
-		t.Errorf("the linear model has accuracy %.3f and loss %.3f, want much less than half", a, y[1].Loss)
-	}
-}

@@ -375,28 +375,9 @@ func mix[T any](random *philox.Stream, items []T) {
 	}
 }
 
-// Yardsticks returns uniform guessing, and unigram and trigram models of the
-// training targets, which ignore the source: a network that ignores it, too,
-// can have their loss.
+// Yardsticks returns uniform guessing; see also Baselines.
 func (t *Translation) Yardsticks() ([]Yardstick, error) {
-	out := []Yardstick{NewYardstick("uniform", exactmath.Log(float64(t.Vocab())))}
-	for _, n := range []int{1, 3} {
-		m := baseline.NewTokens(t.Vocab(), n, Begin)
-		for _, pairs := range t.pairs[Train] {
-			for _, p := range pairs {
-				m.Learn(p.Target)
-			}
-		}
-		sum, count := 0.0, 0
-		for _, pairs := range t.pairs[HeldOut] {
-			for _, p := range pairs {
-				sum += m.Nats(p.Target)
-				count += len(p.Target)
-			}
-		}
-		out = append(out, NewYardstick(fmt.Sprintf("%d-gram without the source", n), sum/float64(count)))
-	}
-	return out, nil
+	return []Yardstick{NewYardstick("uniform", exactmath.Log(float64(t.Vocab())))}, nil
 }
 
 // Baseline is what a translation without a network scores on the held-out pairs, by BLEU.

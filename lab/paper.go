@@ -45,9 +45,6 @@ func (v Verbatim) Printed(unit string) Value {
 	return Value{Text: string(v) + unit, Numbers: []float64{v.Number()}}
 }
 
-// Under is a figure of ours over the number; Absent if there is none.
-func (v Verbatim) Under(ours float64) Value { return Fixed(ours/v.Number(), 2) }
-
 // Off is how far a figure of ours is from the number, in percent of it; Absent if there is none.
 func (v Verbatim) Off(ours float64) Value { return Signed(ours/v.Number() - 1) }
 

@@ -58,8 +58,6 @@ func TestValues(t *testing.T) {
 		{lab.Joined("%v (%v)", 2, lab.Absent), "2 (-)", []float64{2}, nil},
 		{lab.Verbatim("65.60").Printed("%"), "65.60%", []float64{65.6}, nil},
 		{lab.Verbatim("").Printed("%"), "-", nil, nil},
-		{lab.Verbatim("2.5").Under(5), "2.00", []float64{2}, nil},
-		{lab.Verbatim("").Under(5), "-", nil, nil},
 		{lab.Verbatim("2.5").Off(5), "+100%", []float64{100}, nil},
 		{lab.Verbatim("").Off(5), "-", nil, nil},
 		{lab.Share(1, 3), "33.3%", []float64{100. / 3}, nil},

@@ -1,6 +1,5 @@
 // Package baseline has simple and ideal models, and a score, that networks are compared with:
-// n-gram models of bytes and of tokens, a linear model of pixels, a dictionary that translates
-// word by word, and BLEU.
+// n-gram models of bytes, a dictionary that translates word by word, BLEU and chrF.
 package baseline
 
 import (

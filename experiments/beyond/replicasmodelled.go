@@ -16,15 +16,12 @@ import (
 )
 
 type podsSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Sides      []int        `yaml:"sides" want:"1..256,first=1,ascending"` // of the tori of replicas
-	Ways       []way        `yaml:"ways"`
-	Schedule   string       `yaml:"schedule" want:"schedule"`
-	Checkpoint string       `yaml:"checkpoint" want:"checkpoint"`
-	Networks   []podNetwork `yaml:"networks"`
-
-	Profiles map[string]podsProfile `yaml:"profiles"`
+	shown.Profiled[podsProfile] `yaml:",inline"`
+	Sides                       []int        `yaml:"sides" want:"1..256,first=1,ascending"` // of the tori of replicas
+	Ways                        []way        `yaml:"ways"`
+	Schedule                    string       `yaml:"schedule" want:"schedule"`
+	Checkpoint                  string       `yaml:"checkpoint" want:"checkpoint"`
+	Networks                    []podNetwork `yaml:"networks"`
 }
 
 // way is a way to add up gradients.

@@ -15,12 +15,9 @@ import (
 )
 
 type gpipeTablesSpec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	Schedules   []string `yaml:"schedules" want:"schedule,first=gpipe"`      // the tables show the first
-	Checkpoints []string `yaml:"checkpoints" want:"checkpoint,first=always"` // the same
-
-	Profiles map[string]gpipeTablesProfile `yaml:"profiles"`
+	shown.Profiled[gpipeTablesProfile] `yaml:",inline"`
+	Schedules                          []string `yaml:"schedules" want:"schedule,first=gpipe"`      // the tables show the first
+	Checkpoints                        []string `yaml:"checkpoints" want:"checkpoint,first=always"` // the same
 }
 
 type gpipeTablesProfile struct {

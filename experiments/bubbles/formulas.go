@@ -14,15 +14,12 @@ import (
 )
 
 type formulasSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Times      []times    `yaml:"times"`
-	Weights    float64    `yaml:"weights" want:"0..1"` // M_W / M_B
-	Chunks     int        `yaml:"chunks" want:"1..16"` // of interleaved schedules
-	Cells      []pipeline `yaml:"cells"`
-	Formulas   []formula  `yaml:"formulas" want:"shown"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Times                            []times    `yaml:"times"`
+	Weights                          float64    `yaml:"weights" want:"0..1"` // M_W / M_B
+	Chunks                           int        `yaml:"chunks" want:"1..16"` // of interleaved schedules
+	Cells                            []pipeline `yaml:"cells"`
+	Formulas                         []formula  `yaml:"formulas" want:"shown"`
 }
 
 // times are in any unit.

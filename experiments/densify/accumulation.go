@@ -15,12 +15,11 @@ import (
 )
 
 type accumulationSpec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	Table       tiedTable `yaml:"table"`
-	Accelerator string    `yaml:"accelerator" want:"accelerator"`
-	Ranks       []int     `yaml:"ranks" want:"1..65536,first=1,ascending"`
-	Paper       struct {  // on one number of ranks
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Table                            tiedTable `yaml:"table"`
+	Accelerator                      string    `yaml:"accelerator" want:"accelerator"`
+	Ranks                            []int     `yaml:"ranks" want:"1..65536,first=1,ascending"`
+	Paper                            struct {  // on one number of ranks
 		Ranks    int          `yaml:"ranks" want:"2..65536"`
 		Gathered lab.Verbatim `yaml:"gathered"` // GB
 		Reduced  lab.Verbatim `yaml:"reduced"`  // MB
@@ -29,8 +28,6 @@ type accumulationSpec struct {
 	} `yaml:"paper" want:"optional"`
 	Limits []gatherLimit `yaml:"limits"`
 	First  string        `yaml:"first" want:"name"` // of the limits: the one that stops a gather
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // gatherLimit is either of what a number of 32 bits counts, or of a node's memory.

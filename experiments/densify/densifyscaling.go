@@ -20,13 +20,12 @@ import (
 )
 
 type scalingSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Table      tiedTable   `yaml:"table"`
-	Parameters int64       `yaml:"parameters" want:"1..1e12"`
-	Model      train.Model `yaml:"model"`
-	Optimizer  string      `yaml:"optimizer" want:"optimizer"`
-	Measured   struct {    // the accumulation of the table by others
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Table                            tiedTable   `yaml:"table"`
+	Parameters                       int64       `yaml:"parameters" want:"1..1e12"`
+	Model                            train.Model `yaml:"model"`
+	Optimizer                        string      `yaml:"optimizer" want:"optimizer"`
+	Measured                         struct {    // the accumulation of the table by others
 		Ranks  int     `yaml:"ranks" want:"2..65536"`
 		Tokens int     `yaml:"tokens" want:"1..1048576"` // of a rank, on either side
 		Gather float64 `yaml:"gather" want:">0..1e6"`    // milliseconds
@@ -39,8 +38,6 @@ type scalingSpec struct {
 		Nodes      int          `yaml:"nodes" want:"1..65536,key"`
 		Efficiency lab.Verbatim `yaml:"efficiency"` // percent
 	} `yaml:"paper" want:"optional"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // series are numbers of nodes of a cluster; the others are relative to the first.

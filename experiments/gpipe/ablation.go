@@ -16,16 +16,13 @@ import (
 )
 
 type ablationSpec struct {
-	lab.Head     `yaml:",inline"`
-	shown.Spec   `yaml:",inline"`
-	K            []int            `yaml:"k" want:"1..1024"`
-	M            int              `yaml:"m" want:"1..65536"`
-	Partitioners []string         `yaml:"partitioners" want:"partitioner"`
-	Costs        []string         `yaml:"costs" want:"cost"`
-	Base         cells.CutSpec    `yaml:"base"`
-	Networks     []ablatedNetwork `yaml:"networks"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	K                                []int            `yaml:"k" want:"1..1024"`
+	M                                int              `yaml:"m" want:"1..65536"`
+	Partitioners                     []string         `yaml:"partitioners" want:"partitioner"`
+	Costs                            []string         `yaml:"costs" want:"cost"`
+	Base                             cells.CutSpec    `yaml:"base"`
+	Networks                         []ablatedNetwork `yaml:"networks"`
 }
 
 // ablatedNetwork is a network on its accelerator.

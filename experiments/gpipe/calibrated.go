@@ -12,12 +12,9 @@ import (
 
 // calibratedSpec is the spec of calibrated.
 type calibratedSpec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	cells.Scale `yaml:",inline"`
-	Elsewhere   []calibratee `yaml:"elsewhere"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	cells.Scale                      `yaml:",inline"`
+	Elsewhere                        []calibratee `yaml:"elsewhere"`
 }
 
 // calibratee is a network that others trained, which an accelerator was calibrated on or is judged by.

@@ -18,12 +18,9 @@ import (
 
 // countsSpec is the spec of counts.
 type countsSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Networks   []countedNetwork `yaml:"networks"`
-	Even       []lab.Cell       `yaml:"even"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Networks                         []countedNetwork `yaml:"networks"`
+	Even                             []lab.Cell       `yaml:"even"`
 }
 
 type countedNetwork struct {

@@ -10,12 +10,9 @@ import (
 )
 
 type efficiencySpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Within     float64            `yaml:"within" want:">0..1000"` // of what was measured, in percent
-	Networks   []trainedElsewhere `yaml:"networks"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Within                           float64            `yaml:"within" want:">0..1000"` // of what was measured, in percent
+	Networks                         []trainedElsewhere `yaml:"networks"`
 }
 
 // trainedElsewhere is a network that others have trained, and how fast.

@@ -23,12 +23,9 @@ import (
 
 // section6Spec is the spec of experiments that hold ways to use several devices against each other.
 type section6Spec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Networks   []heldNetwork `yaml:"networks"`
-	Ways       []way6        `yaml:"ways"`
-
-	Profiles map[string]section6Profile `yaml:"profiles"`
+	shown.Profiled[section6Profile] `yaml:",inline"`
+	Networks                        []heldNetwork `yaml:"networks"`
+	Ways                            []way6        `yaml:"ways"`
 }
 
 type section6Profile struct {

@@ -44,17 +44,14 @@ func (t *table1) Planned(profile string) (list []lab.PlannedRun) {
 
 // table1Spec is the spec of table1.
 type table1Spec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	Torchgpipe  string           `yaml:"torchgpipe"` // source of its values
-	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
-	LR          float64          `yaml:"lr" want:">0.."`
-	Partitioner string           `yaml:"partitioner" want:"partitioner"`
-	Conventions []counting       `yaml:"conventions"` // the first is the default
-	Networks    []*table1Network `yaml:"networks"`
-	Measured    []way            `yaml:"measured"`
-
-	Profiles map[string]table1Profile `yaml:"profiles"`
+	shown.Profiled[table1Profile] `yaml:",inline"`
+	Torchgpipe                    string           `yaml:"torchgpipe"` // source of its values
+	Optimizer                     string           `yaml:"optimizer" want:"optimizer"`
+	LR                            float64          `yaml:"lr" want:">0.."`
+	Partitioner                   string           `yaml:"partitioner" want:"partitioner"`
+	Conventions                   []counting       `yaml:"conventions"` // the first is the default
+	Networks                      []*table1Network `yaml:"networks"`
+	Measured                      []way            `yaml:"measured"`
 }
 
 // counting is how the memory of modelled devices is counted.

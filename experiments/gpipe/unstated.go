@@ -18,15 +18,12 @@ import (
 
 // unstatedSpec is the spec of unstated.
 type unstatedSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	M          []int           `yaml:"m" want:"1..65536"` // of Figure 3's pipelines
-	Cuts       []cells.CutSpec `yaml:"cuts"`              // of these
-	Paddings   []string        `yaml:"paddings"`          // of their accelerator: as published, or a variation
-	Links      []string        `yaml:"links"`             // of Table 3's: the same
-	Reading    readingSpec     `yaml:"reading"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	M                                []int           `yaml:"m" want:"1..65536"` // of Figure 3's pipelines
+	Cuts                             []cells.CutSpec `yaml:"cuts"`              // of these
+	Paddings                         []string        `yaml:"paddings"`          // of their accelerator: as published, or a variation
+	Links                            []string        `yaml:"links"`             // of Table 3's: the same
+	Reading                          readingSpec     `yaml:"reading"`
 }
 
 // readingSpec is a convention for Table 3 that was chosen after its default had been compared.

@@ -16,19 +16,16 @@ import (
 )
 
 type secondsSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	pod        `yaml:",inline"`
-	Networks   []submitted `yaml:"networks"`
-	Printed    []struct {  // figures of the paper that are others elsewhere
+	shown.Profiled[mostRuns] `yaml:",inline"`
+	pod                      `yaml:",inline"`
+	Networks                 []submitted `yaml:"networks"`
+	Printed                  []struct {  // figures of the paper that are others elsewhere
 		ID      string       `yaml:"id" want:"id,key"`
 		What    string       `yaml:"what" want:"name"`
 		Printed lab.Verbatim `yaml:"printed"`
 		Found   lab.Verbatim `yaml:"found"`
 		In      string       `yaml:"in" want:"name"`
 	} `yaml:"printed"`
-
-	Profiles map[string]mostRuns `yaml:"profiles"`
 }
 
 // submitted is a network with its runs.

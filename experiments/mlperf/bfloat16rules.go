@@ -23,18 +23,15 @@ import (
 )
 
 type rulesSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Model      train.Model `yaml:"model"`
-	Optimizer  string      `yaml:"optimizer" want:"optimizer"`
-	Batch      int         `yaml:"batch" want:"2..65536"`
-	Rules      []struct {
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Model                            train.Model `yaml:"model"`
+	Optimizer                        string      `yaml:"optimizer" want:"optimizer"`
+	Batch                            int         `yaml:"batch" want:"2..65536"`
+	Rules                            []struct {
 		ID    string `yaml:"id" want:"id,key"`
 		What  string `yaml:"what" want:"shown"`
 		Paper int    `yaml:"paper" want:"0..64"` // bits; 0: not stated
 	} `yaml:"rules"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
 }
 
 // bfloat16Rules finds what is bfloat16 and what is float32 in a compiled step, beside what the

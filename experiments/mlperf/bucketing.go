@@ -20,16 +20,13 @@ import (
 
 // bucketingSpec is spec.yaml.
 type bucketingSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Setup      lab.SetupSpec  `yaml:"setup"`
-	Ways       []bucketingWay `yaml:"ways"`
-	OneHost    string         `yaml:"one_host" want:"name"`
-	Paper      lab.Verbatim   `yaml:"paper"`
-	Replicas   []int          `yaml:"replicas" want:"1..65536"`
-	Trained    []string       `yaml:"trained" want:"name"`
-
-	Profiles map[string]bucketingProfile `yaml:"profiles"`
+	shown.Profiled[bucketingProfile] `yaml:",inline"`
+	Setup                            lab.SetupSpec  `yaml:"setup"`
+	Ways                             []bucketingWay `yaml:"ways"`
+	OneHost                          string         `yaml:"one_host" want:"name"`
+	Paper                            lab.Verbatim   `yaml:"paper"`
+	Replicas                         []int          `yaml:"replicas" want:"1..65536"`
+	Trained                          []string       `yaml:"trained" want:"name"`
 }
 
 // bucketingWay says which pairs share a mini-batch: see datasets.TranslationConfig.

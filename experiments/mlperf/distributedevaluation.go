@@ -13,19 +13,16 @@ import (
 )
 
 type evaluationSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	pod        `yaml:",inline"`
-	Model      train.Model     `yaml:"model"`
-	Optimizer  string          `yaml:"optimizer" want:"optimizer"`
-	Images     int             `yaml:"images" want:"1..1000000000"` // of an epoch
-	HeldOut    int             `yaml:"held_out" want:"1..1000000000"`
-	Every      int             `yaml:"every" want:"1..1000"`  // epochs
-	Alone      int             `yaml:"alone" want:"1..65536"` // images of a mini-batch of a core that evaluates by itself
-	Card       int             `yaml:"card" want:"1..65536"`  // cores
-	Runs       []evaluationRun `yaml:"runs"`
-
-	Profiles map[string]mostRuns `yaml:"profiles"`
+	shown.Profiled[mostRuns] `yaml:",inline"`
+	pod                      `yaml:",inline"`
+	Model                    train.Model     `yaml:"model"`
+	Optimizer                string          `yaml:"optimizer" want:"optimizer"`
+	Images                   int             `yaml:"images" want:"1..1000000000"` // of an epoch
+	HeldOut                  int             `yaml:"held_out" want:"1..1000000000"`
+	Every                    int             `yaml:"every" want:"1..1000"`  // epochs
+	Alone                    int             `yaml:"alone" want:"1..65536"` // images of a mini-batch of a core that evaluates by itself
+	Card                     int             `yaml:"card" want:"1..65536"`  // cores
+	Runs                     []evaluationRun `yaml:"runs"`
 }
 
 // evaluationRun is a training on a number of cores.

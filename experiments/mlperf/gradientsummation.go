@@ -14,14 +14,11 @@ import (
 )
 
 type summationSpec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	Accelerator string       `yaml:"accelerator" want:"accelerator"`
-	Model       train.Model  `yaml:"model"`
-	Sides       []int        `yaml:"sides" want:"2..256,ascending"` // of the tori
-	Paper       lab.Verbatim `yaml:"paper"`                         // on the largest
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Accelerator                      string       `yaml:"accelerator" want:"accelerator"`
+	Model                            train.Model  `yaml:"model"`
+	Sides                            []int        `yaml:"sides" want:"2..256,ascending"` // of the tori
+	Paper                            lab.Verbatim `yaml:"paper"`                         // on the largest
 }
 
 // summed is of a torus with a number of cores on a side.

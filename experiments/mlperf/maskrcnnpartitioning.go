@@ -21,16 +21,13 @@ import (
 )
 
 type maskRCNNSpec struct {
-	lab.Head    `yaml:",inline"`
-	shown.Spec  `yaml:",inline"`
-	Accelerator string `yaml:"accelerator" want:"accelerator"`
-	DType       string `yaml:"dtype" want:"dtype"`
-	maskRCNN    `yaml:",inline"`
-	Examples    []int       `yaml:"examples" want:"1..1024"` // of all cores of an image
-	Cores       []int       `yaml:"cores" want:"1..64,first=1,ascending"`
-	Runs        []loggedRun `yaml:"runs"`
-
-	Profiles map[string]lab.ExpectedOnly `yaml:"profiles"`
+	shown.Profiled[lab.ExpectedOnly] `yaml:",inline"`
+	Accelerator                      string `yaml:"accelerator" want:"accelerator"`
+	DType                            string `yaml:"dtype" want:"dtype"`
+	maskRCNN                         `yaml:",inline"`
+	Examples                         []int       `yaml:"examples" want:"1..1024"` // of all cores of an image
+	Cores                            []int       `yaml:"cores" want:"1..64,first=1,ascending"`
+	Runs                             []loggedRun `yaml:"runs"`
 }
 
 // maskRCNNStep is of a number of images on a number of cores, in seconds of F and B.

@@ -11,14 +11,11 @@ import (
 )
 
 type spatialSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	cells.On   `yaml:",inline"`
-	Examples   []int        `yaml:"examples" want:"1..1024"` // of all cores of an image
-	Cores      []int        `yaml:"cores" want:"1..64,first=1,ascending"`
-	Paper      lab.Verbatim `yaml:"paper"` // at the first number of examples, on the most cores
-
-	Profiles map[string]spatialProfile `yaml:"profiles"`
+	shown.Profiled[spatialProfile] `yaml:",inline"`
+	cells.On                       `yaml:",inline"`
+	Examples                       []int        `yaml:"examples" want:"1..1024"` // of all cores of an image
+	Cores                          []int        `yaml:"cores" want:"1..64,first=1,ascending"`
+	Paper                          lab.Verbatim `yaml:"paper"` // at the first number of examples, on the most cores
 }
 
 type spatialProfile struct {

@@ -14,16 +14,13 @@ import (
 )
 
 type updateSpec struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	pod        `yaml:",inline"`
-	Tori       []torus         `yaml:"tori"`
-	Networks   []updateNetwork `yaml:"networks"`
+	shown.Profiled[updateProfile] `yaml:",inline"`
+	pod                           `yaml:",inline"`
+	Tori                          []torus         `yaml:"tori"`
+	Networks                      []updateNetwork `yaml:"networks"`
 	// Conventions are what the model leaves open. The first was fixed before anything was
 	// compared; the others are shown on the largest torus.
 	Conventions []convention `yaml:"conventions"`
-
-	Profiles map[string]updateProfile `yaml:"profiles"`
 }
 
 type convention struct {

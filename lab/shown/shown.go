@@ -24,6 +24,13 @@ type Spec struct {
 	Bars   []BarsSpec  `yaml:"bars" want:"shown,optional"`
 }
 
+// Profiled is what specs have whose tables are words, with profiles P.
+type Profiled[P any] struct {
+	lab.Head `yaml:",inline"`
+	Spec     `yaml:",inline"`
+	Profiles map[string]P `yaml:"profiles"`
+}
+
 // ShownBy is the Spec that a spec embeds.
 func (s *Spec) ShownBy() *Spec { return s }
 

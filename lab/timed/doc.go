@@ -13,5 +13,9 @@
 // its input does. Its first warm-up steps do not count: they warm up the process, not each
 // pipeline.
 //
+// Columns of tables are words of the spec (package shown), over what Show returns of each row: figures of
+// each round, whose median and interval a column has. A name that no row has is an error of the report,
+// which comes after the measurement; its records stay, as words are in no key.
+//
 // To measure something else in rounds, implement [Repeated].
 package timed

@@ -14,10 +14,8 @@ import (
 
 // Profiled is what every spec of this kind has.
 type Profiled[P sized] struct {
-	lab.Head   `yaml:",inline"`
-	shown.Spec `yaml:",inline"`
-	Caption    []string     `yaml:"caption" want:"shown,optional"` // of the first table; see captions
-	Profiles   map[string]P `yaml:"profiles"`
+	shown.Profiled[P] `yaml:",inline"`
+	Caption           []string `yaml:"caption" want:"shown,optional"` // of the first table; see captions
 }
 
 func (s Profiled[P]) profiled() Profiled[P] { return s }
