@@ -67,7 +67,7 @@ golden: tools
 ON_ARM64 := GOARCH=arm64 CGO_ENABLED=0 $(GO) test -vet=off -exec qemu-aarch64
 
 # The race detector, which needs cgo and cannot see into assembly, over tests of what shares memory.
-RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannelsInRealTime|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
+RACED := ^(TestG1|TestG1Replicas|TestGatherTiedBF16|TestReductionsOfAStep|TestWideBatchNormInProcesses|TestReplicaFailsBeforeAMeeting|TestProcesses|TestProcessesFail|TestProcessesLose|TestReplicasInProcesses|TestAskToStop|TestLostInEachPhase|TestPanicInAStage|TestTokenOutside|TestCancelledContext|TestFailureOfAReplica|TestEvaluateReplicas|TestTimelineOfProcesses|TestChannels|TestTCP|TestUnix|TestFail|TestFaults|TestStrangers|TestWire|TestLostWhileMeeting|TestLeaveEarly|TestRankComesTwice|TestThreads|TestThreadsOfRun|TestDividedStacks|TestDividedEvaluation)$$
 race:
 	@for t in $$(echo '$(RACED)' | tr -d '^()$$' | tr '|' ' '); do \
 		grep -rqs --include='*_test.go' "^func $$t(" gpipe nn/program || { echo "race: there is no $$t"; exit 1; }; done
