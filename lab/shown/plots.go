@@ -239,7 +239,9 @@ func (b BarsSpec) panels(data any, t *lab.Table, rows []Values) (all []plot.Axes
 				return nil, err
 			}
 			s := &p.Series[slices.Index(by, of)*len(b.Bars)+i]
-			fillUp(s, place)
+			if fillUp(s, place); len(s.Values) > place {
+				return nil, fmt.Errorf("bars: a second row for group %s of %s, or one behind a later group's: want panel, group and by to tell rows apart", group, s.Name)
+			}
 			s.AddValue(v)
 		}
 	}

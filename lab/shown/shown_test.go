@@ -77,6 +77,14 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// Two rows for one bar are refused: which of them would it be?
+func TestBarsOfTwoRows(t *testing.T) {
+	var s shown.Spec
+	testkit.NoError(t, yaml.Unmarshal([]byte(strings.Replace(words, "group: R", "group: one", 1)), &s))
+	_, _, err := s.Made(shown.Showing{ID: "x", Data: map[string]any{"Unit": "s"}, Rows: rows()})
+	testkit.Has(t, fmt.Sprint(err), "a second row for group one = 1 of by a")
+}
+
 // A reference has columns only where it is shown.
 func TestReference(t *testing.T) {
 	tables, _ := made(t, words, "reference (full)")
