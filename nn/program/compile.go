@@ -488,20 +488,3 @@ func live(calls []*graph.Call, dins []*graph.Node, grads []graph.ParamGrad) []*g
 	slices.Reverse(kept)
 	return kept
 }
-
-func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]int {
-	count := make(map[*graph.Node]int, len(calls))
-	for _, c := range calls {
-		for _, n := range c.In {
-			count[n]++
-		}
-	}
-	for _, rs := range results {
-		for _, n := range rs {
-			if n != nil {
-				count[n]++
-			}
-		}
-	}
-	return count
-}

@@ -162,3 +162,21 @@ func (s *step) inPlace() []int {
 	}
 	return ok
 }
+
+// countUses counts who reads each value: calls, and results.
+func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]int {
+	count := make(map[*graph.Node]int, len(calls))
+	for _, c := range calls {
+		for _, n := range c.In {
+			count[n]++
+		}
+	}
+	for _, rs := range results {
+		for _, n := range rs {
+			if n != nil {
+				count[n]++
+			}
+		}
+	}
+	return count
+}
