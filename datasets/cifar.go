@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -72,13 +73,13 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 				err = d.parse(data, &images[split])
 			}
 			if err != nil {
-				return nil, inFile(d.kind, file, err)
+				return nil, files.In(d.kind, file, err)
 			}
 		}
 	}
 	names, err := d.classNames(filepath.Join(dir, d.names))
 	if err != nil {
-		return nil, inFile(d.kind, filepath.Join(dir, d.names), err)
+		return nil, files.In(d.kind, filepath.Join(dir, d.names), err)
 	}
 	if err := images.scale(cifarSide, size, 3); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

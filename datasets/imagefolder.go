@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 	"gpipebench/nn/philox"
 )
 
@@ -55,19 +56,19 @@ func OpenImages(dir string, c Config) (*ImageSet, error) {
 		return nil, err
 	}
 	name := "images:" + printable(dir)
-	classes, files, err := listImages(dir, cmp.Or(c.Images.HeldOutOf, DefaultHeldOutOf))
+	classes, listed, err := listImages(dir, cmp.Or(c.Images.HeldOutOf, DefaultHeldOutOf))
 	if err != nil {
 		return nil, err
 	}
-	if err := checkImages(len(files[Train])+len(files[HeldOut]), size, 3); err != nil {
+	if err := checkImages(len(listed[Train])+len(listed[HeldOut]), size, 3); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var images storedImages
 	for split := range images {
-		if images[split].pixels, err = decodeFiles(files[split], size); err != nil {
+		if images[split].pixels, err = decodeFiles(listed[split], size); err != nil {
 			return nil, err
 		}
-		for _, f := range files[split] {
+		for _, f := range listed[split] {
 			images[split].classes = append(images[split].classes, f.class)
 		}
 	}
@@ -82,37 +83,37 @@ type labelled struct {
 
 // listImages returns the classes and the files of both splits, in order. One image in
 // share of each class is held out where the folders do not say.
-func listImages(dir string, share int) (classes []string, files [2][]labelled, err error) {
+func listImages(dir string, share int) (classes []string, listed [2][]labelled, err error) {
 	train := filepath.Join(dir, "train")
 	held := firstFile(dir, "val", "test")
 	if !exists(train) || !exists(held) {
 		var all []labelled
 		if classes, all, err = listClasses(dir); err == nil {
-			files, err = holdOut(dir, classes, all, share)
+			listed, err = holdOut(dir, classes, all, share)
 		}
-		return classes, files, err
+		return classes, listed, err
 	}
-	if classes, files[Train], err = listClasses(train); err != nil {
-		return nil, files, err
+	if classes, listed[Train], err = listClasses(train); err != nil {
+		return nil, listed, err
 	}
 	heldClasses, heldFiles, err := listClasses(held)
 	if err != nil {
-		return nil, files, err
+		return nil, listed, err
 	}
 	if !slices.Equal(heldClasses, classes) {
-		return nil, files, inFile("images", held, fmt.Errorf("classes %q, want those of %s, %q", heldClasses, printable(train), classes))
+		return nil, listed, files.In("images", held, fmt.Errorf("classes %q, want those of %s, %q", heldClasses, printable(train), classes))
 	}
-	files[HeldOut] = heldFiles
-	return classes, files, nil
+	listed[HeldOut] = heldFiles
+	return classes, listed, nil
 }
 
 // listClasses returns the folders in dir and their files.
-func listClasses(dir string) (classes []string, files []labelled, err error) {
+func listClasses(dir string) (classes []string, listed []labelled, err error) {
 	if classes, err = list(dir); err != nil {
-		return nil, nil, inFile("images", dir, err)
+		return nil, nil, files.In("images", dir, err)
 	}
 	if len(classes) < 2 || len(classes) > maxVocab {
-		return nil, nil, inFile("images", dir, fmt.Errorf("%d classes, want 2 to %d, a folder of images for each", len(classes), maxVocab))
+		return nil, nil, files.In("images", dir, fmt.Errorf("%d classes, want 2 to %d, a folder of images for each", len(classes), maxVocab))
 	}
 	for i, class := range classes {
 		folder := filepath.Join(dir, class)
@@ -122,13 +123,13 @@ func listClasses(dir string) (classes []string, files []labelled, err error) {
 			err = errors.New("empty, want PNG or JPEG images")
 		}
 		if err != nil {
-			return nil, nil, inFile("images", folder, err)
+			return nil, nil, files.In("images", folder, err)
 		}
 		for _, n := range names {
-			files = append(files, labelled{filepath.Join(folder, n), int32(i)})
+			listed = append(listed, labelled{filepath.Join(folder, n), int32(i)})
 		}
 	}
-	return classes, files, nil
+	return classes, listed, nil
 }
 
 // list returns the names in a folder in order, except those that begin with a
@@ -171,7 +172,7 @@ func repeats(dir, file string) bool {
 }
 
 // holdOut holds out one image in share of every class, rounded up.
-func holdOut(dir string, classes []string, all []labelled, share int) (files [2][]labelled, err error) {
+func holdOut(dir string, classes []string, all []labelled, share int) (listed [2][]labelled, err error) {
 	for len(all) > 0 {
 		class := all[0].class
 		n := 1
@@ -181,7 +182,7 @@ func holdOut(dir string, classes []string, all []labelled, share int) (files [2]
 		of := all[:n]
 		all = all[n:]
 		if n == 1 {
-			return files, inFile("images", filepath.Join(dir, classes[class]), fmt.Errorf("1 image, want 2 or more: one of %d of them, at least one, is held out", share))
+			return listed, files.In("images", filepath.Join(dir, classes[class]), fmt.Errorf("1 image, want 2 or more: one of %d of them, at least one, is held out", share))
 		}
 		hash := func(f labelled) uint64 { return philox.Hash(classes[class] + "/" + filepath.Base(f.path)) }
 		hashes := make([]uint64, n)
@@ -195,22 +196,22 @@ func holdOut(dir string, classes []string, all []labelled, share int) (files [2]
 			if hash(f) <= limit {
 				split = HeldOut
 			}
-			files[split] = append(files[split], f)
+			listed[split] = append(listed[split], f)
 		}
 	}
-	return files, nil
+	return listed, nil
 }
 
-// decodeFiles returns the pixels of files, (len(files), size, size, 3).
-func decodeFiles(files []labelled, size int) ([]byte, error) {
+// decodeFiles returns the pixels of the listed files, (len(listed), size, size, 3).
+func decodeFiles(listed []labelled, size int) ([]byte, error) {
 	image := 3 * size * size
-	pixels := make([]byte, len(files)*image)
+	pixels := make([]byte, len(listed)*image)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, f := range files {
+	for i, f := range listed {
 		g.Go(func() error {
 			if err := decodeFile(f.path, size, pixels[i*image:][:image]); err != nil {
-				return inFile("images", f.path, err)
+				return files.In("images", f.path, err)
 			}
 			return nil
 		})

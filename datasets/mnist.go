@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"gpipebench/internal/files"
 )
 
 const mnistClasses = 10
@@ -29,12 +30,12 @@ func OpenMNIST(dir string, c Config) (*ImageSet, error) {
 			err = checkSquare(shape, side)
 		}
 		if err != nil {
-			return nil, inFile("mnist", file, err)
+			return nil, files.In("mnist", file, err)
 		}
 		side = shape[1]
 		classes, err := readLabels(labelFile, shape[0])
 		if err != nil {
-			return nil, inFile("mnist", labelFile, err)
+			return nil, files.In("mnist", labelFile, err)
 		}
 		images[split].pixels, images[split].classes = pixels, classes
 	}

@@ -107,6 +107,3 @@ func OpenText(file string, c Config) (*Text, error) {
 
 // printable returns a name in a form that fits into a message of one line.
 func printable(s string) string { return files.Printable(s) }
-
-// inFile is [files.In].
-func inFile(kind, file string, err error) error { return files.In(kind, file, err) }

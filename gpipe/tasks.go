@@ -204,7 +204,7 @@ func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 	return err
 }
 
-// timed runs f, which is no task, as one event.
+// timed runs f, which is not a task, as one event.
 func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
 	return r.chunks[0].timed(ctx, kind, micro, f)
 }

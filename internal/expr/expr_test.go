@@ -72,7 +72,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// Series are computed one by one, with a series or a number; there is no comparison of them.
+// Series are computed one by one, with a series or a number; they cannot be compared.
 func TestSeries(t *testing.T) {
 	own := Functions{
 		"rounds": func([]any) (any, error) { return Series{1, 2, 4}, nil },

@@ -85,7 +85,7 @@ func DecodeRecord(line []byte) (*Record, error) {
 // recordMark is how a record's line begins.
 const recordMark = `{"session":"`
 
-// beginsRecord reports whether a line that is no record may be the beginning of one.
+// beginsRecord reports whether a line that is not a record may be the beginning of one.
 func beginsRecord(line []byte) bool {
 	n := min(len(line), len(recordMark))
 	return string(line[:n]) == recordMark[:n]

@@ -70,7 +70,7 @@ type ColumnSpec struct {
 	Is       string `yaml:"is"`                       // an expression
 	When     string `yaml:"when" want:"optional"`     // otherwise the cell is absent
 	Star     string `yaml:"star" want:"optional"`     // where it is true an asterisk follows: it does not fit
-	// Each is names of columns, a * in head and, with _ for what is no letter or digit, in id, is,
+	// Each is names of columns, a * in head and, with _ for all but letters and digits, in id, is,
 	// when and star.
 	Each []string `yaml:"each" want:"optional"`
 	// Reference says that the column is of a reference, whose name is {reference} in the head: without one
@@ -210,15 +210,12 @@ func (t *TableSpec) captions(data any, rows ...Values) (all []string, err error)
 
 // of is a note's text, "" if it says nothing of a row.
 func (n NoteSpec) of(row Values, all []Values) (string, error) {
-	said, err := row.when(n.When)
-	text, e := fill(n.Text, map[string]any(row), all...)
-	if err == nil {
-		err = e
-	}
+	said, e1 := row.when(n.When)
+	text, e2 := fill(n.Text, map[string]any(row), all...)
 	if !said {
 		text = ""
 	}
-	return text, err
+	return text, cmp.Or(e1, e2)
 }
 
 // Report is an experiment's report: the tables and the plot, with more panels. N says how many of something

@@ -101,10 +101,10 @@ func (v Values) cells(c ColumnSpec) (cells []lab.Value, left bool, err error) {
 	case expr.Number:
 		cells = []lab.Value{print(x.X)}
 	case expr.Series:
-		switch isOne := func(x float64) bool { return x == 1 }; {
+		switch {
 		case len(x) == 0:
 			cells = []lab.Value{lab.Absent, lab.Absent}
-		case !slices.ContainsFunc(x, func(x float64) bool { return !isOne(x) }):
+		case !slices.ContainsFunc(x, func(x float64) bool { return x != 1 }):
 			cells = []lab.Value{print(1), lab.Absent}
 		default:
 			cells = lab.Median(x, print)

@@ -109,7 +109,7 @@ type Stage struct {
 	graph *graph.Graph // of the function, with its gradients
 }
 
-// programs are the places of the stage's programs, of which some may be nil.
+// programs are the places of the stage's programs, some of which may be nil.
 func (s *Stage) programs() []**Program {
 	return []**Program{&s.Forward, &s.Keep, &s.Backward, &s.Input, &s.Weights}
 }
