@@ -57,7 +57,6 @@ func TestMeasured(t *testing.T) {
 	if _, _, err := measured(os.Args[0], asChild, "fails"); err == nil || !strings.HasSuffix(err.Error(), "out of paper") {
 		t.Errorf("a program that fails: %v", err)
 	}
-	if _, _, err := measured("/no/such/program"); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("no program: %v", err)
-	}
+	_, _, err := measured("/no/such/program")
+	testkit.Fails(t, err, "no such file")
 }

@@ -60,11 +60,7 @@ func TestOneDNNAgrees(t *testing.T) {
 	defer remove()
 	testkit.NoError(t, err)
 	for name, n := range small {
-		s, err := n.products(name, peer, 1, roofline{GFLOPS: 1, L2: 1, Memory: 1})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		s := testkit.Must(n.products(name, peer, 1, roofline{GFLOPS: 1, L2: 1, Memory: 1}))(t, "%s", name)
 		found := map[string]int{}
 		for _, f := range s.Figures {
 			found[f.Name] += len(f.Values)
@@ -119,10 +115,7 @@ func TestPeersUseAllLanes(t *testing.T) {
 func TestHeld(t *testing.T) {
 	high, low := roofline{GFLOPS: 1e6, L2: 2e6, Memory: 1e6}, roofline{GFLOPS: 1, L2: 1e-3, Memory: 1e-3}
 	for name, roof := range map[string]roofline{"lm": high, "gpt2": low, "llama": low, "gnmt": high} {
-		s, err := small[name].held(name, 2, roof)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		s := testkit.Must(small[name].held(name, 2, roof))(t, "%s", name)
 		var seconds, least float64
 		for _, k := range s.Kinds {
 			seconds, least = seconds+k.Seconds, least+k.Least

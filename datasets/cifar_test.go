@@ -68,9 +68,7 @@ func cifar100Files() map[string][]byte {
 func checkCIFAR(t *testing.T, s *ImageSet, split Split, i, seed, class int) {
 	t.Helper()
 	pixels := make([]byte, 3072)
-	if got := s.pixels.read(split, i, pixels); got != int32(class) {
-		t.Errorf("%v image %d has class %d, want %d", split, i, got, class)
-	}
+	testkit.Equal(t, s.pixels.read(split, i, pixels), int32(class), "%v image %d: class", split, i)
 	for y := range 32 {
 		for x := range 32 {
 			for c := range 3 {
@@ -89,14 +87,11 @@ func TestCIFAR10(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{cifar10Files(), inside} {
 		dir := writeFiles(t, files)
-		source := testkit.Must(Open("cifar10:"+dir, Config{}))(t)
-		s := source.(*ImageSet)
+		s := testkit.Must(Open("cifar10:"+dir, Config{}))(t).(*ImageSet)
 		if s.Vocab() != 10 || s.Classes()[3] != "cat" || !slices.Equal(s.Shape(), []int{32, 32, 3}) {
 			t.Errorf("%s with %d classes %v and shape %v", s.Name(), s.Vocab(), s.Classes(), s.Shape())
 		}
-		if s.Examples(Train) != 10 || s.Examples(HeldOut) != 2 {
-			t.Errorf("%d and %d images", s.Examples(Train), s.Examples(HeldOut))
-		}
+		testkit.Equal(t, [2]int{s.Examples(Train), s.Examples(HeldOut)}, [2]int{10, 2}, "images")
 		for i := range 10 {
 			checkCIFAR(t, s, Train, i, i, i)
 		}

@@ -149,7 +149,7 @@ func TestValidate(t *testing.T) {
 		testkit.Equal(t, fmt.Sprint(openers[source](of.c)), of.want)
 	}
 	all := `synthetic-translation: agglutinating SOV: all 1 training pairs are longer than 3 tokens, want a longer sequence`
-	if s, err := NewMultilingual(Config{SeqLen: 3, Multilingual: mul{Languages: 1, Pairs: 1}, Seed: 1}); s != nil || err == nil || err.Error() != all {
-		t.Errorf("%v beside error %v, want %s", s, err, all)
-	}
+	s, err := NewMultilingual(Config{SeqLen: 3, Multilingual: mul{Languages: 1, Pairs: 1}, Seed: 1})
+	testkit.Equal(t, s, nil)
+	testkit.Equal(t, fmt.Sprint(err), all)
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -66,9 +65,9 @@ func testFunction(t *testing.T, open func(uint64) datasets.Source) {
 			index int
 			want  nn.Batch
 		}{{datasets.Train, later, want}, {datasets.HeldOut, 0, held}} {
-			if got, err := s.Batch(c.split, c.index, 4); err != nil || !reflect.DeepEqual(got, c.want) {
-				t.Errorf("the %v batch differs %s (%v)", c.split, when, err)
-			}
+			got, err := s.Batch(c.split, c.index, 4)
+			testkit.Equal(t, err, nil)
+			testkit.EqualDeep(t, got, c.want, "the %v batch %s", c.split, when)
 		}
 	}
 	same(s, "after others were taken")
@@ -76,9 +75,8 @@ func testFunction(t *testing.T, open func(uint64) datasets.Source) {
 	var wait sync.WaitGroup
 	for g := range 4 {
 		wait.Go(func() {
-			if _, err := s.Batch(datasets.Train, g, 2+g); err != nil {
-				t.Error(err)
-			}
+			_, err := s.Batch(datasets.Train, g, 2+g)
+			testkit.Equal(t, err, nil)
 			same(s, "among goroutines")
 		})
 	}
@@ -113,9 +111,8 @@ func testPasses(t *testing.T, s datasets.Source) {
 			shaped, ok := s.(*datasets.Translation)
 			if ok {
 				most = shaped.Largest(examples)
-				if err := most.Check(); err != nil || most.Examples() != examples {
-					t.Fatalf("a largest batch of %d examples, want %d: %v", most.Examples(), examples, err)
-				}
+				testkit.NoError(t, most.Check())
+				testkit.Equal(t, most.Examples(), examples, "examples of a largest batch")
 			}
 			largest := slices.Concat(most.Inputs, most.Targets)
 			for i := range n {
@@ -135,10 +132,7 @@ func testPasses(t *testing.T, s datasets.Source) {
 			}
 		}
 	}
-	n := s.Batches(datasets.HeldOut, 3)
-	if _, err := s.Batch(datasets.HeldOut, n, 3); err == nil {
-		t.Errorf("a held-out batch %d of %d", n, n)
-	}
+	testkit.Refused(s.Batch(datasets.HeldOut, s.Batches(datasets.HeldOut, 3), 3))(t)
 }
 
 // testOrder: the order of examples does not depend on the size of a batch.
@@ -156,9 +150,8 @@ func testOrder(t *testing.T, s datasets.Source) {
 			for i := range n {
 				b, at := batch(t, s, split, i/examples, examples), i%examples
 				got, want := b.Slice(at, at+1), whole.Slice(i, i+1)
-				if !reflect.DeepEqual(got.Inputs, want.Inputs) || !reflect.DeepEqual(got.Targets, want.Targets) {
-					t.Fatalf("%v example %d of batches of %d is another than of one of %d", split, i, examples, n)
-				}
+				testkit.EqualDeep(t, got.Inputs, want.Inputs, "%v example %d of batches of %d: inputs", split, i, examples)
+				testkit.EqualDeep(t, got.Targets, want.Targets, "%v example %d of batches of %d: targets", split, i, examples)
 			}
 		}
 	}
@@ -175,9 +168,7 @@ func testRefusals(t *testing.T, s datasets.Source) {
 		{datasets.Train, 0, math.MaxInt}, {datasets.Train, math.MaxInt, 2}, {datasets.HeldOut, math.MaxInt / 2, 1},
 	} {
 		_, err := s.Batch(c.split, c.index, c.examples)
-		if err == nil || !strings.HasPrefix(err.Error(), s.Name()+": ") || strings.ContainsAny(err.Error(), "\n\r") {
-			t.Errorf("split %d, batch %d of %d: error %v, want one line that begins with %s", c.split, c.index, c.examples, err, s.Name())
-		}
+		testkit.FailsFirst(t, err, s.Name()+": ")
 	}
 	batch(t, s, datasets.Train, math.MaxInt/8-1, 8) // the last one of that size
 }

@@ -150,9 +150,8 @@ func TestGettextErrors(t *testing.T) {
 		{dir, Config{Translation: TranslationConfig{Vocab: 5}}, "translation: vocabulary 5, want 6 to 65536"},
 		{"", Config{}, `gettext:"": no directory, want gettext:DIR[,LANG...]`},
 	} {
-		if _, err := OpenGettext(c.argument, c.c); err == nil || err.Error() != c.want {
-			t.Errorf("%q: error %v, want %s", c.argument, err, c.want)
-		}
+		_, err := OpenGettext(c.argument, c.c)
+		testkit.Equal(t, fmt.Sprint(err), c.want, "%q", c.argument)
 	}
 }
 
@@ -162,13 +161,11 @@ func TestCatalogsOf(t *testing.T) {
 		"gettext:some/where": "some/where []", "gettext:.,sr@latin": ". [sr@latin]",
 	} {
 		dir, languages, err := CatalogsOf(spec)
-		if got := fmt.Sprint(dir, " ", languages); err != nil || got != want {
-			t.Errorf("%s: %s, %v, want %s", spec, got, err, want)
-		}
+		testkit.NoError(t, err, "%s", spec)
+		testkit.Equal(t, fmt.Sprint(dir, " ", languages), want, "%s", spec)
 	}
-	if _, _, err := CatalogsOf("text:x"); err == nil || err.Error() != "data source text:x: want gettext:DIR[,LANG...]" {
-		t.Errorf("of a text: %v", err)
-	}
+	_, _, err := CatalogsOf("text:x")
+	testkit.Equal(t, fmt.Sprint(err), "data source text:x: want gettext:DIR[,LANG...]")
 }
 
 // A sentence of only long words, of a language whose others fit, does not end a

@@ -16,8 +16,6 @@ func TestDocumentationIsSorted(t *testing.T) {
 		testkit.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		testkit.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
-	files, err := documentation(os.DirFS(dir))
-	if got := strings.Join(files, " "); err != nil || got != "doc/a.html doc/b.html src/a/doc.go src/z/doc.go" {
-		t.Errorf("%s, %v", got, err)
-	}
+	files := testkit.Must(documentation(os.DirFS(dir)))(t)
+	testkit.Equal(t, strings.Join(files, " "), "doc/a.html doc/b.html src/a/doc.go src/z/doc.go")
 }

@@ -69,14 +69,10 @@ func TestImageFolder(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{folderFiles(t), tested} {
 		dir := writeFiles(t, files)
-		source := testkit.Must(Open("images:"+dir, Config{Images: ImageConfig{Size: 12}}))(t)
-		s := source.(*ImageSet)
-		if !slices.Equal(s.Classes(), []string{"blue", "red"}) || !slices.Equal(s.Shape(), []int{12, 12, 3}) {
-			t.Errorf("%s with classes %v and shape %v", s.Name(), s.Classes(), s.Shape())
-		}
-		if s.Examples(Train) != 4 || s.Examples(HeldOut) != 2 {
-			t.Fatalf("%d and %d images", s.Examples(Train), s.Examples(HeldOut))
-		}
+		s := testkit.Must(Open("images:"+dir, Config{Images: ImageConfig{Size: 12}}))(t).(*ImageSet)
+		testkit.EqualAll(t, s.Classes(), []string{"blue", "red"}, "%s: classes", s.Name())
+		testkit.EqualAll(t, s.Shape(), []int{12, 12, 3}, "%s: shape", s.Name())
+		testkit.Equal(t, [2]int{s.Examples(Train), s.Examples(HeldOut)}, [2]int{4, 2}, "images")
 		pixels := make([]byte, 3*144)
 		for _, split := range []Split{Train, HeldOut} {
 			for i := range s.Examples(split) {
@@ -124,10 +120,8 @@ func TestImageFolderHoldsOut(t *testing.T) {
 		if counts != [2][2]int{{n - 4, 1}, {4, 1}} || len(all) != n+2 {
 			t.Errorf("parts have %v of %d images", counts, len(all))
 		}
-		half, err := OpenImages(dir, Config{Images: ImageConfig{Size: 8, HeldOutOf: 2}})
-		if err != nil || half.Examples(Train) != n/2+1 || half.Examples(HeldOut) != (n+1)/2+1 {
-			t.Errorf("%v: %d and %d images, want half of each class held out, rounded up", err, half.Examples(Train), half.Examples(HeldOut))
-		}
+		half := testkit.Must(OpenImages(dir, Config{Images: ImageConfig{Size: 8, HeldOutOf: 2}}))(t)
+		testkit.Equal(t, [2]int{half.Examples(Train), half.Examples(HeldOut)}, [2]int{n/2 + 1, (n+1)/2 + 1}, "images, with half of each class held out, rounded up")
 		if before != nil {
 			// Nine more images replace at most a few.
 			kept := 0
@@ -210,9 +204,7 @@ func TestScaleSquare(t *testing.T) {
 	for y := range 8 {
 		for x := range 8 {
 			want := []byte{byte(255 * ((x + y) % 2)), byte(6 + x), byte(y)}
-			if got := same[3*(8*y+x):][:3]; !bytes.Equal(got, want) {
-				t.Errorf("pixel (%d, %d) is %v, want %v", x, y, got, want)
-			}
+			testkit.EqualAll(t, same[3*(8*y+x):][:3], want, "pixel (%d, %d)", x, y)
 		}
 	}
 	half := make([]byte, 3*16)
@@ -224,9 +216,7 @@ func TestScaleSquare(t *testing.T) {
 	}
 	grey := make([]byte, 3*4)
 	scaleSquare(uniform(5, 5, color.Gray{90}), 2, grey)
-	if !bytes.Equal(grey, slices.Repeat([]byte{90}, 12)) {
-		t.Errorf("grey becomes %v", grey)
-	}
+	testkit.EqualAll(t, grey, slices.Repeat([]byte{90}, 12), "grey")
 	scaleSquare(uniform(5, 5, color.NRGBA{200, 100, 0, 128}), 2, grey)
 	if grey[0] < 99 || grey[0] > 101 || grey[1] < 49 || grey[1] > 51 {
 		t.Errorf("half transparent becomes %v, want half on black", grey[:3])
@@ -272,9 +262,7 @@ func TestImageFolderErrors(t *testing.T) {
 		})
 		dir := writeFiles(t, files)
 		_, err := Open("images:"+dir, Config{})
-		if want := "images: " + filepath.Join(dir, c.at) + ": "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: error %v, want %s... %s", c.name, err, want, c.want)
-		}
+		testkit.FailsFirst(t, err, "images: "+filepath.Join(dir, c.at)+": ", c.want)
 	}
 	testkit.Refused(OpenImages(t.TempDir(), Config{}))(t, "0 classes, want 2")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 var languages = []SyntheticConfig{
@@ -46,9 +48,7 @@ func TestEntropiesByEnumeration(t *testing.T) {
 				case order > 0:
 					want = math.Log(float64(l.succ))
 				}
-				if got := conditionalEntropy(sequences, order); math.Abs(got-want) > 1e-9 {
-					t.Errorf("%+v: entropy of token %d given %d before it = %v, want %v", c, place, order, got, want)
-				}
+				testkit.Near(t, conditionalEntropy(sequences, order), want, 1e-9, "%+v: entropy of token %d given %d before it", c, place, order)
 			}
 		}
 	}
@@ -94,9 +94,7 @@ func TestFloorIsTheEntropyOfTheTargets(t *testing.T) {
 	l := testLanguage(SyntheticConfig{Vocab: 8, Successors: 4}, 1)
 	lnS := math.Log(4)
 	for n, want := range map[int]float64{1: lnS, 2: lnS + l.entropy, 10: lnS + 9*l.entropy} {
-		if got := l.floor(n); math.Abs(got-want) > 1e-12 {
-			t.Errorf("floor(%d) = %v, want %v", n, got, want)
-		}
+		testkit.Near(t, l.floor(n), want, 1e-12, "floor of %d tokens", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,8 +59,7 @@ func TestMNIST(t *testing.T) {
 	}
 	for _, files := range []map[string][]byte{mnistFiles(), compressed, dotted} {
 		dir := writeFiles(t, files)
-		source := testkit.Must(Open("mnist:"+dir, Config{}))(t)
-		s := source.(*ImageSet)
+		s := testkit.Must(Open("mnist:"+dir, Config{}))(t).(*ImageSet)
 		if s.Vocab() != 10 || !slices.Equal(s.Shape(), []int{9, 9, 1}) {
 			t.Errorf("%s with %d classes and shape %v", s.Name(), s.Vocab(), s.Shape())
 		}
@@ -107,16 +107,13 @@ func TestMNISTErrors(t *testing.T) {
 		files[c.file] = c.data
 		dir := writeFiles(t, files)
 		_, err := Open("mnist:"+dir, Config{})
-		if want := "mnist: " + filepath.Join(dir, c.file) + ": " + c.want; err == nil || err.Error() != want {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), "mnist: "+filepath.Join(dir, c.file)+": "+c.want)
 	}
 	for size, want := range map[int]string{7: "images: 7 pixels a side", 0: "images: 3 pixels a side, want 8 to 1024"} {
 		files := mnistFiles()
 		files[images], files["t10k-images-idx3-ubyte"] = idx(make([]byte, 4*9), 4, 3, 3), idx(make([]byte, 2*9), 2, 3, 3)
-		if _, err := OpenMNIST(writeFiles(t, files), Config{Images: ImageConfig{Size: size}}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		_, err := OpenMNIST(writeFiles(t, files), Config{Images: ImageConfig{Size: size}})
+		testkit.FailsFirst(t, err, want)
 	}
 }
 
@@ -172,7 +169,5 @@ func TestMNISTIsBounded(t *testing.T) {
 	files["t10k-images-idx3-ubyte"], files["t10k-labels-idx1-ubyte"] = idx(make([]byte, 1), 1, 1, 1), idx(make([]byte, 1), 1)
 	dir := writeFiles(t, files)
 	_, err := OpenMNIST(dir, Config{Images: ImageConfig{Size: 1024}})
-	if want := "mnist:" + dir + ": 5001 images of 1024x1024 pixels, want at most 4096 MiB"; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
-	}
+	testkit.Equal(t, fmt.Sprint(err), "mnist:"+dir+": 5001 images of 1024x1024 pixels, want at most 4096 MiB")
 }

@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -58,13 +57,10 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		s, err := Open(spec, Config{})
 		testkit.Equal(t, fmt.Sprint(err), want)
-		if s != nil {
-			t.Errorf("Open(%q): a source that is not nil beside an error", spec)
-		}
+		testkit.Equal(t, s, nil, "the source of %q", spec)
 	}
-	if _, err := Open("text:/nowhere/b", Config{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
-	}
+	_, err := Open("text:/nowhere/b", Config{})
+	testkit.Is(t, err, fs.ErrNotExist)
 	testkit.Refused(Open("synthetic", Config{SeqLen: -1}))(t)
 }
 

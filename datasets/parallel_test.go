@@ -94,9 +94,8 @@ func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 		t.Errorf("vocabularies of %d and %d, asked for 30", s.SourceVocab(), s.Vocab())
 	}
 	p := s.Pairs(0, HeldOut)[2]
-	if got, want := s.Target().Decode(p.Target), "\uFFFD\uFFFD\uFFFD\uFFFD"; got != want || p.TargetText != "żółw" {
-		t.Errorf("%q reads %q, want %q", p.TargetText, got, want)
-	}
+	testkit.Equal(t, p.TargetText, "żółw")
+	testkit.Equal(t, s.Target().Decode(p.Target), "\uFFFD\uFFFD\uFFFD\uFFFD", "%q reads", p.TargetText)
 }
 
 func TestParallelErrors(t *testing.T) {
@@ -139,9 +138,8 @@ func TestParallelErrors(t *testing.T) {
 		{paths, Config{Translation: TranslationConfig{HeldOut: 3}}, "parallel: " + paths[0] + ": 3 pairs of lines, want more than the 3 that are held out"},
 		{paths, Config{SeqLen: 2, Translation: TranslationConfig{Vocab: 6, HeldOut: 1}}, "parallel:" + strings.Join(paths, ",") + ": a: all 2 training pairs are longer than 2 tokens, want a longer sequence"},
 	} {
-		if _, err := OpenParallel(c.files, c.c); err == nil || err.Error() != c.want {
-			t.Errorf("%q: error %q, want %q", c.files, fmt.Sprint(err), c.want)
-		}
+		_, err := OpenParallel(c.files, c.c)
+		testkit.Equal(t, fmt.Sprint(err), c.want, "%q", c.files)
 	}
 }
 

@@ -111,19 +111,10 @@ func TestGroup(t *testing.T) {
 	got := group(items, 3, func(i int) int { return i }, 2, func(k int, members []int) {
 		arranged = append(arranged, slices.Clone(members))
 	})
-	want := [][]int{{0, 0}, {0, 1}, {1, 1}, {1, 2}}
-	if !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("groups %v, want %v", got, want)
-	}
-	if want := [][]int{{0, 0, 0}, {0, 1, 1, 1, 1}, {1, 2}}; !slices.EqualFunc(arranged, want, slices.Equal) {
-		t.Errorf("arranged %v, want %v", arranged, want)
-	}
+	testkit.EqualDeep(t, got, [][]int{{0, 0}, {0, 1}, {1, 1}, {1, 2}}, "groups")
+	testkit.EqualDeep(t, arranged, [][]int{{0, 0, 0}, {0, 1, 1, 1, 1}, {1, 2}}, "arranged")
 	// The remaining items form a short group.
 	got = group(items, 3, func(i int) int { return i }, 3, keepOrder)
-	if want := [][]int{{0, 0, 0}, {1, 1, 1}, {1, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("groups %v, want %v", got, want)
-	}
-	if got := group([]int{}, 3, func(i int) int { return i }, 3, keepOrder); len(got) != 0 {
-		t.Errorf("groups of nothing: %v", got)
-	}
+	testkit.EqualDeep(t, got, [][]int{{0, 0, 0}, {1, 1, 1}, {1, 2}}, "groups")
+	testkit.Equal(t, len(group([]int{}, 3, func(i int) int { return i }, 3, keepOrder)), 0, "groups of nothing")
 }

@@ -40,9 +40,8 @@ func TestSyntheticHeldOutEnds(t *testing.T) {
 		{Train, math.MaxInt, 4, "synthetic: training batch 9223372036854775807 of 4 examples is out of range"},
 		{2, 0, 4, "synthetic: split 2, want 0 (training) or 1 (held-out)"},
 	} {
-		if _, err := s.Batch(c.split, c.index, c.examples); err == nil || err.Error() != c.want {
-			t.Errorf("Batch(%d, %d, %d): error %v, want %q", c.split, c.index, c.examples, err, c.want)
-		}
+		_, err := s.Batch(c.split, c.index, c.examples)
+		testkit.Equal(t, fmt.Sprint(err), c.want)
 	}
 }
 

@@ -82,9 +82,7 @@ func TestTranslationHeldOutPass(t *testing.T) {
 	}
 	for _, examples := range []int{1, 7, 16, 80, 1000} {
 		n := s.Batches(HeldOut, examples)
-		if n != ceilDiv(80, examples) {
-			t.Fatalf("%d held-out batches of %d", n, examples)
-		}
+		testkit.Equal(t, n, ceilDiv(80, examples), "held-out batches of %d", examples)
 		testkit.EqualDeep(t, pass(t, s, HeldOut, 0, n, examples), want, "batches of %d: another set of held-out pairs", examples)
 	}
 }
@@ -166,9 +164,7 @@ func TestTranslationPadsLittle(t *testing.T) {
 	}
 	c := Config{}
 	c.Translation.Shapes = 1
-	if got := testkit.Must(NewMultilingual(c))(t).Shapes(); !slices.Equal(got, s.Shapes()[len(s.Shapes())-1:]) {
-		t.Errorf("one shape %v, want the largest of %v", got, s.Shapes())
-	}
+	testkit.EqualAll(t, testkit.Must(NewMultilingual(c))(t).Shapes(), s.Shapes()[len(s.Shapes())-1:], "one shape, the largest")
 }
 
 // Pairs that are too long are dropped from training, and cut in the held-out
@@ -275,9 +271,7 @@ func TestNoise(t *testing.T) {
 		}
 		testkit.EqualDeep(t, clean.Pairs(l, HeldOut), noisy.Pairs(l, HeldOut), "held-out pairs are noisy")
 	}
-	if share := float64(other) / float64(tokens); math.Abs(share-0.25) > 0.01 {
-		t.Errorf("%v of the tokens replaced, want 0.25", share)
-	}
+	testkit.Near(t, float64(other)/float64(tokens), 0.25, 0.01, "the share of tokens that are replaced")
 	if len(ids) != noisy.Vocab()-int(firstPiece) || slices.ContainsFunc([]int32{Pad, Begin, End, Unknown}, func(id int32) bool { return ids[id] }) {
 		t.Errorf("replaced by %d different tokens", len(ids))
 	}

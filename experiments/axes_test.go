@@ -86,11 +86,7 @@ func TestAxes(t *testing.T) {
 		for axis, numbers := range ask.by() {
 			spec = testkit.Must(spec.With(axis, numbers))(t)
 		}
-		edited, err := d.Load(spec)
-		if err != nil {
-			t.Errorf("%v: %v", ask, err)
-			continue
-		}
+		edited := testkit.Must(d.Load(spec))(t, "%v", ask)
 		testkit.Equal(t, strings.Count(string(spec.Text), "#"), strings.Count(d.Spec(), "#"), "%s", d.ID)
 		grid := slices.Contains([]string{"calibrated", "table2", "table2-amoebanet", "table2-modelled", "table3"}, d.ID)
 		if own.Key("quick") == edited.Key("quick") || (own.Conditions("quick") == edited.Conditions("quick")) != grid {
@@ -102,13 +98,9 @@ func TestAxes(t *testing.T) {
 			continue
 		}
 		for axis := range ask.by() {
-			if again, err = again.With(axis, topNumbers(t, d, axis)); err != nil {
-				t.Fatal(err)
-			}
+			again = testkit.Must(again.With(axis, topNumbers(t, d, axis)))(t)
 		}
-		if same, err := d.Load(again); err != nil || same.Key("quick") != own.Key("quick") {
-			t.Errorf("%s: its own K and M give another key, %v", d.ID, err)
-		}
+		testkit.Equal(t, testkit.Must(d.Load(again))(t).Key("quick"), own.Key("quick"), "%s: the key of its own K and M", d.ID)
 	}
 	slices.Sort(found)
 	testkit.EqualAll(t, slices.Sorted(maps.Keys(axes)), found, "experiments with k or m: %v, tried", found)
@@ -173,9 +165,7 @@ var ofPaper = regexp.MustCompile(`^(paper|torchgpipe|error)|/paper`)
 // check checks a report: it says every number that was asked for, and not the spec's in place of one; its tables have
 // every figure of the rows that the paper lacks, but for the paper's and a reference's; it is drawn.
 func (a asked) check(t *testing.T, d lab.Definition, r *lab.Report) {
-	if r.Verdict != nil {
-		t.Error(r.Verdict)
-	}
+	testkit.Equal(t, r.Verdict, nil)
 	own := map[string][]int{}
 	for axis := range a.by() {
 		own[axis] = topNumbers(t, d, axis)
@@ -295,19 +285,14 @@ func TestCellsAreUsedAgain(t *testing.T) {
 
 	list := testkit.Must(Reproducing{Profile: "smoke", Only: []string{"table2"}, K: []int{2, 4, 8, 16}}.Load())(t).list
 	log = records.New(list[0].Key("smoke"))
-	if err := r.earlier(list[0], log); err != nil || len(log.Earlier) != 1 {
-		t.Fatal(log.Earlier, err)
-	}
+	testkit.NoError(t, r.earlier(list[0], log))
+	testkit.Equal(t, len(log.Earlier), 1, "earlier logs")
 	repeated = testkit.Must(list[0].Experiment.(timed.Experiment).Repeated("smoke"))(t)
-	if err := log.TakeTimed(slices.Concat(repeated.Samples()...)); err != nil || log.Taken != 0 {
-		t.Errorf("%d timed samples of a run without K = 16 are used again, %v", log.Taken, err)
-	}
+	testkit.NoError(t, log.TakeTimed(slices.Concat(repeated.Samples()...)))
+	testkit.Equal(t, log.Taken, 0, "timed samples of a run without K = 16 that are used again")
 	r.Fresh = true
 	log = records.New(list[0].Key("smoke"))
-	if err := r.earlier(list[0], log); err != nil || log.Earlier != nil {
-		t.Errorf("fresh: %v, %v", log.Earlier, err)
-	}
-	if _, err := records.Load(filepath.Join(dir, "records", "table2.jsonl"), "table2"); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, r.earlier(list[0], log))
+	testkit.Equal(t, len(log.Earlier), 0, "fresh: earlier logs")
+	testkit.Must(records.Load(filepath.Join(dir, "records", "table2.jsonl"), "table2"))(t)
 }

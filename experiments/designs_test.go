@@ -69,9 +69,7 @@ func TestChangedDesignIsFoundByCommit(t *testing.T) {
 	git := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command("git", append([]string{"-C", root, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		testkit.NoError(t, err, "%s", out)
 		return strings.TrimSpace(string(out))
 	}
 	git("init", "-q")

@@ -23,9 +23,8 @@ func TestMarkdownHasNoHTML(t *testing.T) {
 	table.Add("<img src=x>|1 < 2")
 	var b strings.Builder
 	testkit.NoError(t, table.Write(&b, "markdown"))
-	if text := b.String(); printable.Tag.MatchString(text) || !strings.Contains(text, "p < 0.05 &lt;!-- -->") || !strings.Contains(text, `&lt;img src=x>\|1 < 2`) {
-		t.Errorf("%s", text)
-	}
+	testkit.Has(t, b.String(), "p < 0.05 &lt;!-- -->", `&lt;img src=x>\|1 < 2`)
+	testkit.Equal(t, printable.Tag.FindString(b.String()), "", "a tag in\n%s\n", &b)
 }
 
 func TestSpecErrorsHavePositions(t *testing.T) {
@@ -48,17 +47,11 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 	} {
 		text := labtest.Edited(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)
 		err := labtest.Refused(t, gpipe.Paper.Experiment("table2"), c.old, c.replacement)
-		if err == nil {
-			t.Errorf("%s: no error", c.replacement)
-			continue
-		}
 		position := "x.yaml:"
 		if c.line != "" {
 			position = fmt.Sprintf("x.yaml:%d:", labtest.LineWith(text, c.line))
 		}
-		if !strings.HasPrefix(err.Error(), position) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v\nwant %s... %s", c.replacement, err, position, c.want)
-		}
+		testkit.FailsFirst(t, err, position, c.want)
 	}
 }
 
@@ -70,19 +63,19 @@ func TestReproduceGoesOn(t *testing.T) {
 	}
 	dir := t.TempDir()
 	r := Reproducing{Profile: "smoke", Only: []string{"consistency-accuracy"}, Out: dir, Reference: filepath.Join(dir, "none")}
-	once := func(ctx context.Context) (*said, string, error) {
+	once := func() (*said, string) {
+		t.Helper()
 		p := &said{}
 		var b strings.Builder
-		err := r.Run(ctx, p, func(_ lab.Experiment, rep *lab.Report) error { return rep.Tables[0].Write(&b, "text") })
-		return p, b.String(), err
+		testkit.NoError(t, r.Run(t.Context(), p, func(_ lab.Experiment, rep *lab.Report) error { return rep.Tables[0].Write(&b, "text") }))
+		return p, b.String()
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // trainings run beside one another
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	p := &said{advanced: func(string) { stop() }} // after the first of six trainings
 	testkit.Is(t, r.Run(ctx, p, nil), context.Canceled)
-	second, table, err := once(context.Background())
-	testkit.NoError(t, err)
+	second, table := once()
 	var left int
 	if len(second.begun) == 1 {
 		fmt.Sscanf(second.begun[0], "consistency-accuracy: %d training", &left)
@@ -90,20 +83,16 @@ func TestReproduceGoesOn(t *testing.T) {
 	if left < 1 || left > 5 {
 		t.Errorf("the second run began %q, want what the first had left of six trainings", second.begun)
 	}
-	third, again, err := once(context.Background())
-	if err != nil || len(third.begun) != 0 || !strings.Contains(strings.Join(third.lines, "\n"), "used again") || table != again {
-		t.Errorf("the third run began %q, said %q, %v", third.begun, third.lines, err)
-	}
+	third, again := once()
+	testkit.Equal(t, len(third.begun), 0, "the third run began %q", third.begun)
+	testkit.Has(t, strings.Join(third.lines, "\n"), "used again")
+	testkit.Equal(t, again, table, "the third run's table")
 	// Beside it, as a reference.
 	r.Reference, r.Out = dir, filepath.Join(dir, "other")
-	_, beside, err := once(context.Background())
-	if err != nil || !strings.Contains(beside, "reference accuracy") {
-		t.Errorf("with a reference: %v\n%s", err, beside)
-	}
+	_, beside := once()
+	testkit.Has(t, beside, "reference accuracy")
 	for _, name := range []string{"consistency-accuracy.md", "consistency-accuracy.csv", "consistency-accuracy.svg"} {
-		if _, err := os.Stat(filepath.Join(dir, "other", "tables", name)); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(os.Stat(filepath.Join(dir, "other", "tables", name)))(t)
 	}
 }
 

@@ -17,8 +17,7 @@ func FuzzOpenLog(f *testing.F) {
 	k := records.Key{Experiment: "e", Profile: "smoke"}
 	whole := ""
 	for _, r := range []*records.Record{{Session: "s", Key: k, Provenance: &records.Provenance{}}, {Session: "s", Key: k, Sample: "a", Data: []byte(`{"x":1}`)}} {
-		line := testkit.Must(r.Encode())(f)
-		whole += string(line) + "\n"
+		whole += string(testkit.Must(r.Encode())(f)) + "\n"
 	}
 	for _, text := range []string{"", whole, whole + whole, whole[:len(whole)-1], whole + whole[:40], "x\n" + whole, "\n\n\x00\n", strings.Repeat("x\n", 100), whole + "rubbish"} {
 		f.Add([]byte(text))

@@ -3,8 +3,8 @@ package experiments
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -32,23 +32,19 @@ func TestJSON(t *testing.T) {
 	log := records.New(records.Key{})
 	testkit.NoError(t, log.Add("sample", 1, v))
 	var back numbers
-	if err := log.Get("sample", &back); err != nil || !reflect.DeepEqual(back, v) {
-		t.Errorf("%+v, %v: want %+v", back, err, v)
-	}
+	testkit.NoError(t, log.Get("sample", &back))
+	testkit.EqualDeep(t, back, v)
 	testkit.NoError(t, log.Add("nan", 1, []float64{math.NaN()}))
 	var nan []float64
-	if err := log.Get("nan", &nan); err != nil || !math.IsNaN(nan[0]) {
-		t.Errorf("%v, %v: want NaN", nan, err)
-	}
+	testkit.NoError(t, log.Get("nan", &nan))
+	testkit.Equal(t, fmt.Sprint(nan), "[NaN]")
 	testkit.Fails(t, floatjson.Unmarshal([]byte(`["1"]`), &nan), "want a number")
 
 	top := 0.5
 	r := train.Result{Losses: []float64{}, Eval: &train.Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
 	want := testkit.Must(json.MarshalIndent(r, "", "  "))(t)
 	line := testkit.Must(json.Marshal(r))(t)
-	if got, err := floatjson.Marshal(r); err != nil || !bytes.Equal(got, line) {
-		t.Errorf("%s, %v\nwant %s", got, err, line)
-	}
+	testkit.Equal(t, string(testkit.Must(floatjson.Marshal(r))(t)), string(line))
 	b.Reset()
 	testkit.NoError(t, floatjson.Write(&b, r))
 	testkit.Equal(t, b.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(want))+"\n")

@@ -17,9 +17,7 @@ func TestKeysSeeWhatDecides(t *testing.T) {
 		return e.Key(profile).Spec
 	}
 	changed := func(from, to string) string {
-		if strings.Count(text, from) != 1 {
-			t.Fatalf("the spec has %q %d times: want once", from, strings.Count(text, from))
-		}
+		testkit.Equal(t, strings.Count(text, from), 1, "the spec has %q", from)
 		return strings.Replace(text, from, to, 1)
 	}
 	quick, full := key(text, "quick"), key(text, "full")

@@ -19,15 +19,12 @@ import (
 // in the list is whole, and every command is a target of make.
 func TestEveryExperimentIsListed(t *testing.T) {
 	folders := map[string]string{} // by the spec's text
-	if err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	testkit.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "spec.yaml" {
-			text, e := os.ReadFile(name)
-			folders[string(text)], err = filepath.ToSlash(filepath.Dir(name)), e
+			folders[string(testkit.Must(os.ReadFile(name))(t))] = filepath.ToSlash(filepath.Dir(name))
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	testkit.Equal(t, len(folders), len(List()), "folders have a spec")
 	of := map[string]string{}
 	for _, p := range Papers {
@@ -90,9 +87,7 @@ func TestKeysAreTheReferences(t *testing.T) {
 			}
 			testkit.NoError(t, err)
 			e := testkit.Must(Load(id))(t)
-			if own := e.Key(log.Key.Profile); own.Spec != log.Key.Spec {
-				t.Errorf("%s: spec %s, that of %s is %s", id, own.Spec, dir, log.Key.Spec)
-			}
+			testkit.Equal(t, e.Key(log.Key.Profile).Spec, log.Key.Spec, "%s: spec, and that of %s", id, dir)
 		}
 	}
 }

@@ -39,9 +39,7 @@ func TestWithoutThePaper(t *testing.T) {
 				r, err := e.Report(reference, nil)
 				whole, e2 := own.Report(reference, nil)
 				testkit.NoError(t, errors.Join(err, e2))
-				if len(r.Tables) != len(whole.Tables) {
-					t.Fatalf("%d tables, want %d", len(r.Tables), len(whole.Tables))
-				}
+				testkit.Equal(t, len(r.Tables), len(whole.Tables), "tables")
 				for _, f := range r.Rendered() {
 					if strings.Contains(f.Text, "NaN") {
 						t.Errorf("%s has a figure that is none", f.Name)

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,8 +76,7 @@ func smallSpec(t *testing.T, id, dir string) lab.Experiment {
 	name := filepath.Join(dir, "spec.yaml")
 	testkit.NoError(t, os.WriteFile(name, []byte(small), 0o600))
 	spec := testkit.Must(lab.ReadSpec(name, IDs()))(t)
-	e := testkit.Must(Load(id, spec))(t)
-	return e
+	return testkit.Must(Load(id, spec))(t)
 }
 
 var convolutional = regexp.MustCompile(`\{name: (resnet101|amoebanetd)\b[^}]*\}`)
@@ -155,9 +155,7 @@ func TestRoundsInProcesses(t *testing.T) {
 			if p == nil || p.ID == os.Getpid() || p.Round == nil || *p.Round != round {
 				t.Errorf("%s, %s: measured by %+v; want a process of round %d's own", id, r.Sample, p, round)
 			}
-			if rounds[round] == "" {
-				rounds[round] = r.Session
-			}
+			rounds[round] = cmp.Or(rounds[round], r.Session)
 			testkit.Equal(t, rounds[round], r.Session, "%s, round %d ran in two processes", id, round)
 		}
 		if len(byName) > 0 || len(rounds) != 2 || rounds[0] == rounds[1] {
@@ -210,9 +208,7 @@ func TestRoundProcessErrors(t *testing.T) {
 	} {
 		t.Setenv(asRound, does)
 		_, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", t.TempDir()))
-		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("a process that %s: %v; want %q", does, err, want)
-		}
+		testkit.FailsFirst(t, err, want)
 	}
 	t.Setenv(asRound, "")
 	r := inFreshProcesses(t, "breakdown", t.TempDir())
@@ -223,10 +219,7 @@ func TestRoundProcessErrors(t *testing.T) {
 // A record that a process prints must be one that was asked for, whole, and of
 // this log's key.
 func TestAdopt(t *testing.T) {
-	line := func(r records.Record) []byte {
-		text := testkit.Must(r.Encode())(t)
-		return text
-	}
+	line := func(r records.Record) []byte { return testkit.Must(r.Encode())(t) }
 	own := records.Key{Experiment: "e", Profile: "smoke"}
 	log := records.New(own)
 	good := line(records.Record{Key: own, Sample: "a", Seed: 3, Data: []byte("1")})
@@ -241,9 +234,9 @@ func TestAdopt(t *testing.T) {
 	} {
 		testkit.Fails(t, log.Adopt(c.line, []string{"a", "b"}), c.want)
 	}
-	if err := log.Adopt(good, []string{"a", "b"}); err != nil || !log.Has("a") || !slices.Equal(log.Seeds(), []uint64{3}) {
-		t.Errorf("a good one: %v, seeds %v", err, log.Seeds())
-	}
+	testkit.NoError(t, log.Adopt(good, []string{"a", "b"}))
+	testkit.EqualAll(t, log.Names, []string{"a"})
+	testkit.EqualAll(t, log.Seeds(), []uint64{3})
 	testkit.Fails(t, log.Adopt(good, []string{"a", "b"}))
 }
 
@@ -267,14 +260,12 @@ func TestRoundGoesOn(t *testing.T) {
 		times[r.Sample]++
 		if r.Sample == "K=2/round=1/step=0" {
 			var s timed.Sample
-			if err := json.Unmarshal(r.Data, &s); err != nil || !slices.Equal(s.Partition, first.Partition) {
-				t.Errorf("partition %v, %v; want that of the first round, %v", s.Partition, err, first.Partition)
-			}
+			testkit.NoError(t, json.Unmarshal(r.Data, &s))
+			testkit.EqualAll(t, s.Partition, first.Partition, "partition, and that of the first round")
 		}
 	}
-	if len(times) != 8 || len(all) != 8 {
-		t.Errorf("%d samples in %d records, want 8", len(times), len(all))
-	}
+	testkit.Equal(t, len(times), 8, "samples")
+	testkit.Equal(t, len(all), 8, "records")
 	testkit.Has(t, strings.Join(report.Tables[0].Notes, "\n"), "Processes: 3 for 2 rounds")
 
 	// The same with a round's own process cut short.
@@ -283,9 +274,7 @@ func TestRoundGoesOn(t *testing.T) {
 	name = filepath.Join(dir, "records", "breakdown.jsonl")
 	text := testkit.Must(os.ReadFile(name))(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	if err := os.WriteFile(name, bytes.Join(lines[:len(lines)-3], nil), 0o600); err != nil { // two samples less
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(name, bytes.Join(lines[:len(lines)-3], nil), 0o600)) // two samples less
 	report = testkit.Must(runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)))(t)
 	testkit.Has(t, strings.Join(report.Tables[0].Notes, "\n"), "a fresh one for each of the 2 rounds. Interrupted rounds that continued in another process: 1.")
 }
@@ -342,9 +331,7 @@ func FuzzRound(f *testing.F) {
 	end()
 	f.Fuzz(func(t *testing.T, text string) {
 		err := Round(ended, strings.NewReader(text), io.Discard)
-		if err == nil || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want one line", text, err)
-		}
+		testkit.Fails(t, err)
 	})
 }
 

@@ -44,14 +44,6 @@ func TestReproducingChooses(t *testing.T) {
 	}
 }
 
-// saying keeps what is said.
-type saying struct {
-	progress.Silent
-	lines []string
-}
-
-func (s *saying) Say(line string) { s.lines = append(s.lines, line) }
-
 // What is left of trainings that were begun is said in hours, by their number.
 func TestReproduceSaysWhatIsLeft(t *testing.T) {
 	out := t.TempDir()
@@ -62,11 +54,9 @@ func TestReproduceSaysWhatIsLeft(t *testing.T) {
 	text := testkit.Must(os.ReadFile(name))(t)
 	text = text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] // without the last of 8 trainings
 	testkit.NoError(t, os.WriteFile(name, text, 0o600))
-	said := &saying{}
-	testkit.NoError(t, r.Run(t.Context(), said, show))
-	if want := "about 5 s on two cores, of which 1 s for 1 of 8 trainings that are left, less 9 samples"; !strings.Contains(said.lines[0], want) {
-		t.Errorf("%q, want %q", said.lines, want)
-	}
+	p := &said{}
+	testkit.NoError(t, r.Run(t.Context(), p, show))
+	testkit.Has(t, p.lines[0], "about 5 s on two cores, of which 1 s for 1 of 8 trainings that are left, less 9 samples")
 }
 
 // An experiment is expected to take what it took when it was measured last on this machine, if that is known whole
@@ -106,8 +96,6 @@ func TestExpectedIsTheLastTime(t *testing.T) {
 		file := records.File(r.Out, "counts")
 		testkit.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		testkit.NoError(t, os.WriteFile(file, text, 0o600))
-		if each := testkit.Must(r.Load())(t).Expected(); len(each) != 1 || each[0] != c.want {
-			t.Errorf("%s: %v; want %v", name, each, c.want)
-		}
+		testkit.EqualAll(t, testkit.Must(r.Load())(t).Expected(), []time.Duration{c.want}, "%s", name)
 	}
 }

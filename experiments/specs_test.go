@@ -1,10 +1,10 @@
 package experiments
 
 import (
-	"strings"
 	"testing"
 
 	"gpipebench/experiments/gpipe"
+	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 )
@@ -35,9 +35,6 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{gpipe.Paper.Experiment("ablation"), "micro: 4", "micro: 0", "want a whole number from 1 to"},
 		{gpipe.Paper.Experiment("ablation"), "optimizer: rmsprop", "optimizer: luck", "momentum"},
 	} {
-		err := labtest.Refused(t, c.of, c.old, c.replacement)
-		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
-		}
+		testkit.FailsFirst(t, labtest.Refused(t, c.of, c.old, c.replacement), "x.yaml:", c.want)
 	}
 }

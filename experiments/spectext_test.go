@@ -16,7 +16,7 @@ import (
 )
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
-	for _, c := range []struct{ old, replacement, want string }{
+	labtest.CheckRefused(t, gpipe.Paper.Experiment("delayed-reduction"), [][3]string{
 		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, micro_batch, within, data, setup, arms, pairs, tables, plot, profiles"},
 		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:43:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, sets, pace, until, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
@@ -45,12 +45,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"seed: 1", "seed: 1\n--- [", "want YAML"},
 		{"seed: 1", "seed: \"\xff\"", "x.yaml:9:8: a byte that is not UTF-8"},
 		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
-	} {
-		err := labtest.Refused(t, gpipe.Paper.Experiment("delayed-reduction"), c.old, c.replacement)
-		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
-		}
-	}
+	})
 }
 
 // A spec of one's own runs instead of the one in the program, under a key of its
@@ -72,24 +67,20 @@ func TestSpecFile(t *testing.T) {
 	}
 	write(strings.Replace(raw, "seeds: [1, 2]", "seeds: [5]", 1))
 	ids, k, err := run()
-	if err != nil || len(ids) != 1 || ids[0] != "delayed-reduction" {
-		t.Fatalf("%q, %v", ids, err)
-	}
-	own, err := Load("delayed-reduction")
-	if err != nil || own.Key("smoke").Spec == k.Spec {
-		t.Errorf("the same key, %v", err)
+	testkit.NoError(t, err)
+	testkit.EqualAll(t, ids, []string{"delayed-reduction"})
+	if testkit.Must(Load("delayed-reduction"))(t).Key("smoke").Spec == k.Spec {
+		t.Error("the same key")
 	}
 	caption := ""
 	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), progress.Silent{}, func(_ lab.Experiment, r *lab.Report) error {
 		caption = r.Tables[0].Caption[1]
 		return nil
 	})
-	if err != nil || !strings.Contains(caption, "trained 1 times") {
-		t.Errorf("%s, %v", caption, err)
-	}
-	if _, _, err := run("table2"); err == nil || !strings.Contains(err.Error(), "is a spec of delayed-reduction: want one of table2") {
-		t.Error(err)
-	}
+	testkit.NoError(t, err)
+	testkit.Has(t, caption, "trained 1 times")
+	_, _, err = run("table2")
+	testkit.Fails(t, err, "is a spec of delayed-reduction: want one of table2")
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(raw, "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of table1, "},
 		{"", ":1:1: experiment \"\": want one of"},
@@ -97,9 +88,8 @@ func TestSpecFile(t *testing.T) {
 		{strings.Replace(raw, "seed: 1", "sed: 1", 1), "mine.yaml:9:1: unknown field sed"},
 	} {
 		write(c.text)
-		if _, _, err := run(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		_, _, err := run()
+		testkit.Fails(t, err, c.want)
 	}
 }
 
@@ -115,8 +105,8 @@ func FuzzSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, d := range of {
 			_, err := d.Load(lab.SpecFile{Name: "x.yaml", Text: []byte(text)})
-			if err != nil && (!strings.HasPrefix(err.Error(), "x.yaml:") || strings.Contains(err.Error(), "\n")) {
-				t.Errorf("%q: %v", text, err)
+			if err != nil {
+				testkit.FailsFirst(t, err, "x.yaml:")
 			}
 		}
 	})

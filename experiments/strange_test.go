@@ -60,6 +60,5 @@ func mutants(t *testing.T, text []byte) map[string][]byte {
 }
 
 func encoded(t *testing.T, v any) []byte {
-	text := testkit.Must(json.Marshal(v))(t)
-	return text
+	return testkit.Must(json.Marshal(v))(t)
 }

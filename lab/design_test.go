@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -110,25 +109,16 @@ func TestFamily(t *testing.T) {
 	scores := Scores{}
 	scores.Put("late", "accuracy", []float64{11, 12, 13, 14})
 	scores.Put("early", "accuracy", []float64{10, 10, 10, 10})
-	f, err := registered(someDesign()).family(scores)
-	if err != nil || len(f.Comparisons) != 1 || math.Abs(f.Comparisons[0].Differences[0][3]-4) > 1e-12 || f.Comparisons[0].Margin != 1 {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	sees, err := f.Sees()
-	if err != nil || sees != "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3)." {
-		t.Errorf("%q, %v", sees, err)
-	}
+	f := testkit.Must(registered(someDesign()).family(scores))(t)
+	testkit.Equal(t, len(f.Comparisons), 1, "comparisons")
+	testkit.Near(t, f.Comparisons[0].Differences[0][3], 4, 1e-12, "the last difference")
+	testkit.Equal(t, f.Comparisons[0].Margin, 1, "margin")
+	testkit.Equal(t, testkit.Must(f.Sees())(t), "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3).")
 	testkit.Equal(t, f.Figure("late"), "+2.50 [+0.45, +4.55] points (4 seeds)")
 	f.Profile = "quick"
-	if sees, err = f.Sees(); err != nil || !strings.Contains(sees, "claims are judged at full") {
-		t.Errorf("%q, %v", sees, err)
-	}
+	testkit.Has(t, testkit.Must(f.Sees())(t), "claims are judged at full")
 	delete(scores["early"], "accuracy")
-	if _, err = registered(someDesign()).family(scores); err == nil || !strings.Contains(err.Error(), `early has no "accuracy"`) {
-		t.Error(err)
-	}
+	testkit.Refused(registered(someDesign()).family(scores))(t, `early has no "accuracy"`)
 	delete(scores, "early")
-	if _, err = registered(someDesign()).family(scores); err == nil || !strings.Contains(err.Error(), `no arm "early": want one of late`) {
-		t.Error(err)
-	}
+	testkit.Refused(registered(someDesign()).family(scores))(t, `no arm "early": want one of late`)
 }

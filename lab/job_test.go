@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -28,12 +29,11 @@ func TestMakeMissing(t *testing.T) {
 		t.Errorf("%d made, a %v, b %v", made.Load(), log.Has("a"), log.Has("b"))
 	}
 	var was string
-	if err := log.Get("there", &was); err != nil || was != "earlier" {
-		t.Errorf("%q, %v", was, err)
-	}
+	testkit.NoError(t, log.Get("there", &was))
+	testkit.Equal(t, was, "earlier")
 
 	bad := Making("c", 0, func(context.Context) (string, error) { return "", errors.New("no such thing") })
-	if err := MakeMissing(t.Context(), "x", log, progress.Silent{}, []Job{bad}); err == nil || err.Error() != "x, c: no such thing" || log.Has("c") {
-		t.Errorf("%v", err)
-	}
+	err := MakeMissing(t.Context(), "x", log, progress.Silent{}, []Job{bad})
+	testkit.Equal(t, fmt.Sprint(err), "x, c: no such thing")
+	testkit.Equal(t, log.Has("c"), false, "a sample of a job that fails")
 }

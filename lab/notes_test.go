@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/stats"
+	"gpipebench/internal/testkit"
 )
 
 // There is an interval from the least number of values on, and a warning below.
@@ -25,15 +26,11 @@ func TestLeastForInterval(t *testing.T) {
 			t.Errorf("%d seeds: %q", n, seeds)
 		}
 	}
-	if got := Bracketed([]float64{3, 1, 2, 6, 5, 4}, func(x float64) Value { return Fixed(x, 0) }); got.Text != "[1, 6]" {
-		t.Errorf("%s, want [1, 6]", got)
-	}
+	testkit.Equal(t, Bracketed([]float64{3, 1, 2, 6, 5, 4}, func(x float64) Value { return Fixed(x, 0) }).Text, "[1, 6]")
 }
 
 func TestSigned(t *testing.T) {
 	for x, want := range map[float64]string{0.126: "+13%", -0.126: "-13%", 0.004: "+0%", -0.004: "+0%", 0: "+0%"} {
-		if got := Signed(x); got.Text != want {
-			t.Errorf("%v is %s, want %s", x, got, want)
-		}
+		testkit.Equal(t, Signed(x).Text, want, "%v", x)
 	}
 }

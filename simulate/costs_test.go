@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"gpipebench/gpipe"
@@ -28,7 +27,6 @@ func TestTimeCosts(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := d.Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	_, err := d.Run(ctx)
+	testkit.Is(t, err, context.Canceled)
 }

@@ -131,10 +131,8 @@ func TestScheduleOfAProfile(t *testing.T) {
 	if p, err := ReadProfile(stages); err != nil || len(p.Times) != 2 || p.Times[1].F != 4 || p.Times[1].I != 3 || p.Times[1].W != 2 || p.Names[0] != "in to mid2" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	times, err := ParseTaskTimes("comm=0," + stages)
-	if err != nil || times.File != stages {
-		t.Fatal(times, err)
-	}
+	times := testkit.Must(ParseTaskTimes("comm=0," + stages))(t)
+	testkit.Equal(t, times.File, stages)
 	s := Scheduling{Schedule: "1f1b", K: 2, M: 50, Times: times}
 	r := testkit.Must(s.Run())(t)
 	// In, mid and mid2 take 13 ms, out 9: the slower stage never waits once it has begun.

@@ -60,9 +60,7 @@ func TestMetricsAreThoseOfClosedForms(t *testing.T) {
 			"tokens/s": {r.TokensPerSecond, tokens}, "a device": {r.TokensPerSecondPerDevice, tokens / test.devices},
 			"days": {r.Days, 3e9 / tokens / 86400},
 		} {
-			if !near(of[0], of[1]) {
-				t.Errorf("%+v: %s %v, want %v", test.setup, what, of[0], of[1])
-			}
+			testkit.Near(t, of[0], of[1], 1e-12*of[1], "%+v: %s", test.setup, what)
 		}
 	}
 }
@@ -93,9 +91,8 @@ func TestMetricsOfClusters(t *testing.T) {
 func TestHardwareFLOPsOfSomeMicroBatches(t *testing.T) {
 	// Seven examples are 4 and 3 of two replicas, in micro-batches of 2 and 2, 2 and 1.
 	r := measured(t, train.Setup{Partitions: 2, MicroBatches: 2, Replicas: 2, Checkpoint: schedule.ExceptLast}, 7)
-	if want := r.ModelFLOPs * (1 + (2+1)/7./3); !near(r.HardwareFLOPs, want) {
-		t.Errorf("%v, want %v", r.HardwareFLOPs, want)
-	}
+	want := r.ModelFLOPs * (1 + (2+1)/7./3)
+	testkit.Near(t, r.HardwareFLOPs, want, 1e-12*want)
 }
 
 // Images have no tokens.

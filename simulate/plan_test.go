@@ -102,13 +102,7 @@ func TestPlanIsTheBest(t *testing.T) {
 			if len(fit) < keep || (not > 0) != test.within {
 				t.Fatalf("%d fit and %d do not: the test is no test", len(fit), not)
 			}
-			slices.Sort(fit)
-			slices.Reverse(fit)
-			for i, c := range plan.Plans {
-				if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
-					t.Errorf("plan %d makes %v examples/s, simulate finds %v", i, c.ExamplesPerSecond, fit[i])
-				}
-			}
+			noneIsBetter(t, plan.Plans, fit)
 			if plan.Dismissed == 0 {
 				t.Error("nothing is dismissed: the test is no test")
 			}
@@ -120,12 +114,8 @@ func TestPlanIsTheBest(t *testing.T) {
 func planned(t *testing.T, s Simulating, c Planned) *Simulation {
 	t.Helper()
 	s.Setup.Replicas, s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance = c.R, c.K, c.M, c.Partition
-	var err error
-	if s.Setup.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
-		t.Fatal(err)
-	}
-	r := testkit.Must(s.Run(t.Context()))(t)
-	return r
+	s.Setup.Checkpoint = testkit.Must(schedule.ParseCheckpoint(c.Checkpoint))(t)
+	return testkit.Must(s.Run(t.Context()))(t)
 }
 
 // A search over T, K, V, M, R, ZeRO, recomputation and all schedules together finds what simulating all of them
@@ -196,9 +186,15 @@ func planOfACluster(t *testing.T, model train.Model, file string, devices, batch
 			}
 		}
 	}
+	noneIsBetter(t, plan.Plans, fit)
+}
+
+// noneIsBetter compares plans with the examples a second of all ways that fit.
+func noneIsBetter(t *testing.T, plans []Planned, fit []float64) {
+	t.Helper()
 	slices.Sort(fit)
 	slices.Reverse(fit)
-	for i, c := range plan.Plans {
+	for i, c := range plans {
 		if fit[i] > c.ExamplesPerSecond*(1+1e-9) {
 			t.Errorf("plan %d makes %v examples/s, simulate finds %v", i, c.ExamplesPerSecond, fit[i])
 		}
@@ -241,10 +237,8 @@ func fitting(step func(planner.Candidate) float64, c planner.Candidate, batch, l
 func TestPlanOfAPod(t *testing.T) {
 	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
 	s := Simulating{Model: model, Accelerator: smallChip(t, "5MiB"), Batch: 1 << 15, Optimizer: "adam", DType: graph.F32, AllReduce: reduction.Torus}
-	plan, err := Planning{Simulating: s, Devices: 1024, Keep: 1}.Run(t.Context(), progress.Silent{})
-	if err != nil || len(plan.Plans) != 1 {
-		t.Fatal(plan, err)
-	}
+	plan := testkit.Must(Planning{Simulating: s, Devices: 1024, Keep: 1}.Run(t.Context(), progress.Silent{}))(t)
+	testkit.Equal(t, len(plan.Plans), 1, "plans")
 	best := plan.Plans[0]
 	if best.R*best.K <= 512 || best.R*best.K > 1024 {
 		t.Errorf("%d x %d devices, want more than half of 1024", best.R, best.K)
@@ -261,29 +255,29 @@ func TestPlanOfAPod(t *testing.T) {
 func TestPlanNothingFits(t *testing.T) {
 	model := train.Model{Name: train.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
 	s := Simulating{Model: model, Accelerator: smallChip(t, "1MiB"), Batch: 4, Optimizer: "adam", DType: graph.F32}
-	plan, err := Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
-	if err != nil || len(plan.Plans) > 0 || plan.Nearest != nil {
-		t.Errorf("parameters that do not fit: %+v, %v", plan, err)
+	nearest := func(s Simulating) *planner.Candidate {
+		t.Helper()
+		plan := testkit.Must(Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{}))(t)
+		testkit.Equal(t, len(plan.Plans), 0, "plans")
+		return plan.Nearest
+	}
+	if got := nearest(s); got != nil {
+		t.Errorf("parameters that do not fit: %+v", got)
 	}
 	s.Accelerator = smallChip(t, "2300KiB")
-	plan, err = Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
-	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
-		t.Errorf("activations that do not fit: %+v, %v", plan, err)
+	if got := nearest(s); got == nil || got.LacksBytes <= 0 {
+		t.Errorf("activations that do not fit: %+v", got)
 	}
 	cluster := s // whose search times no step that does not fit, but for the nearest
 	cluster.Accelerator = smallChip(t, "3800KiB")
 	cluster.Precision, cluster.Recompute, cluster.Accounting = gpipe.BF16Weights, gpipe.RecomputeNone, gpipe.FullAccounting
-	plan, err = Planning{Simulating: cluster, Devices: 2, Keep: 3}.Run(t.Context(), progress.Silent{})
-	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil {
-		t.Fatalf("on a cluster: %+v, %v", plan, err)
-	}
-	if r := planned(t, cluster, Planned{Candidate: *plan.Nearest}); r.Fits || r.StepSeconds != plan.Nearest.StepSeconds || r.BubbleFraction != plan.Nearest.BubbleFraction {
-		t.Errorf("on a cluster the nearest is %+v, simulated %v s, bubble %v, fits: %v", *plan.Nearest, r.StepSeconds, r.BubbleFraction, r.Fits)
+	got := nearest(cluster)
+	if r := planned(t, cluster, Planned{Candidate: *got}); r.Fits || r.StepSeconds != got.StepSeconds || r.BubbleFraction != got.BubbleFraction {
+		t.Errorf("on a cluster the nearest is %+v, simulated %v s, bubble %v, fits: %v", *got, r.StepSeconds, r.BubbleFraction, r.Fits)
 	}
 	var wrong *failure.UsageError
-	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context(), progress.Silent{}); !errors.As(err, &wrong) {
-		t.Errorf("no devices: %v", err)
-	}
+	_, err := Planning{Simulating: s, Keep: 3}.Run(t.Context(), progress.Silent{})
+	testkit.Equal(t, errors.As(err, &wrong), true, "no devices: a mistake of usage: %v", err)
 	s.DType = graph.BF16
 	testkit.Refused((Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context(), progress.Silent{}))(t)
 }

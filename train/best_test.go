@@ -91,9 +91,7 @@ func TestKeepBest(t *testing.T) {
 			again := testkit.Must(kept.Open(t.Context()))(t)
 			defer again.Close()
 			testkit.NoError(t, again.Run(t.Context(), train.Hooks{}))
-			if e, err := again.Evaluate(t.Context()); err != nil || e.Loss != best.Loss {
-				t.Errorf("%v: afterwards %v, want the best weights' %v", err, e, best)
-			}
+			testkit.Equal(t, testkit.Must(again.Evaluate(t.Context()))(t).Loss, best.Loss, "afterwards, the best weights' loss")
 			saved := plain
 			saved.Load, saved.Steps, saved.Epochs = kept.Save, 0, 0
 			testkit.Equal(t, testkit.Must(saved.Run(t.Context(), nil))(t).WeightsSHA256, hash, "saved")
@@ -123,9 +121,7 @@ func TestKeepBestTranslator(t *testing.T) {
 			rows = rows[1:]
 		}
 	}
-	if len(rows) > 0 {
-		t.Errorf("more translations: %v", rows)
-	}
+	testkit.Equal(t, len(rows), 0, "more translations: %v", rows)
 }
 
 // What cannot be kept is refused before the first step, and no file is left.
@@ -137,17 +133,14 @@ func TestKeepBestRefused(t *testing.T) {
 	} {
 		tr := worsening()
 		change(&tr)
-		if _, err := tr.Open(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		_, err := tr.Open(t.Context())
+		testkit.FailsFirst(t, err, want)
 	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	testkit.Must(worsening().Run(t.Context(), nil))(t)
-	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-		t.Errorf("%v: left %v", err, left)
-	}
-	if _, err := train.ParseKeep("worst"); err == nil || fmt.Sprint(err) != `unknown weights to keep "worst": want last or best` {
-		t.Error(err)
-	}
+	left := testkit.Must(os.ReadDir(temporary))(t)
+	testkit.Equal(t, len(left), 0, "left: %v", left)
+	_, err := train.ParseKeep("worst")
+	testkit.Equal(t, fmt.Sprint(err), `unknown weights to keep "worst": want last or best`)
 }

@@ -42,9 +42,7 @@ func TestDeviceTimes(t *testing.T) {
 						busy += e.Seconds()
 					}
 				}
-				if math.Abs(busy-d.Busy) > 1e-9*d.Step {
-					t.Errorf("%v, device %d: busy %v s, its events %v s", s.Schedule, k, d.Busy, busy)
-				}
+				testkit.Near(t, d.Busy, busy, 1e-9*d.Step, "%v, device %d: busy, by its events", s.Schedule, k)
 			}
 		}
 	}

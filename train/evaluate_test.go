@@ -59,8 +59,7 @@ func evaluated(t *testing.T, training train.Training) string {
 	l := testkit.Must(training.Open(t.Context()))(t)
 	defer l.Close()
 	e := testkit.Must(l.Evaluate(t.Context()))(t)
-	text := testkit.Must(json.Marshal(e))(t)
-	return string(text)
+	return string(testkit.Must(json.Marshal(e))(t))
 }
 
 // Recomputed statistics are of the first examples of the first epoch, 6 of which are a mini-batch
@@ -98,9 +97,8 @@ func TestRecomputedStatistics(t *testing.T) {
 		want, err = l.Evaluate(t.Context())
 		return err
 	})
-	if err != nil || want.Loss != got.Eval.Loss {
-		t.Errorf("%v: by hand %v, want %v", err, want, got.Eval)
-	}
+	testkit.NoError(t, err)
+	testkit.Equal(t, got.Eval.Loss, want.Loss, "loss, and by hand")
 
 	for name, change := range map[string]func(*train.Training){
 		"K=3":            func(t *train.Training) { t.Setup.Partitions = 3 },
@@ -111,14 +109,9 @@ func TestRecomputedStatistics(t *testing.T) {
 		other := with
 		other.Save = ""
 		change(&other)
-		r, err := other.Run(t.Context(), nil)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if r.WeightsSHA256 != got.WeightsSHA256 || r.Eval.Loss != got.Eval.Loss {
-			t.Errorf("%s: %s, %v; want %s, %v", name, r.WeightsSHA256, r.Eval, got.WeightsSHA256, got.Eval)
-		}
+		r := testkit.Must(other.Run(t.Context(), nil))(t, "%s", name)
+		testkit.Equal(t, r.WeightsSHA256, got.WeightsSHA256, "%s: weights", name)
+		testkit.Equal(t, r.Eval.Loss, got.Eval.Loss, "%s: loss", name)
 	}
 }
 
@@ -135,8 +128,7 @@ func TestRecomputedStatisticsRefused(t *testing.T) {
 		{traintest.TinyImages(), 5, "statistics recomputed over 5 examples, of which the last mini-batch has 1, with 2 micro-batches: "},
 	} {
 		c.training.RecomputeStatistics = c.examples
-		if _, err := c.training.Open(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		_, err := c.training.Open(t.Context())
+		testkit.FailsFirst(t, err, c.want)
 	}
 }

@@ -31,15 +31,11 @@ func TestGenerate(t *testing.T) {
 		return r.Generated
 	}
 	one := generated(func(tr *train.Training) { tr.Setup.Partitions, tr.Setup.MicroBatches = 1, 1 })
-	if two := generated(func(*train.Training) {}); *two != *one {
-		t.Errorf("in one piece %+v, in two %+v", *one, *two)
-	}
+	testkit.Equal(t, *generated(func(*train.Training) {}), *one, "in two pieces")
 	if utf8.RuneCountInString(one.Prompt) != 6 || len(one.Greedy) != 60 || len(one.Sampled) != 60 {
 		t.Errorf("%+v: want 6 bytes, and 60 more", *one)
 	}
-	if whole := one.Prompt + one.Greedy; !strings.Contains(strings.Repeat(line, 3), whole) {
-		t.Errorf("goes on with %q", whole)
-	}
+	testkit.Has(t, strings.Repeat(line, 3), one.Prompt+one.Greedy)
 	if untrained := func(tr *train.Training) { tr.Steps = 1 }; generated(untrained).Sampled == generated(func(tr *train.Training) { tr.Steps, tr.Seed = 1, 2 }).Sampled {
 		t.Error("another seed samples the same")
 	}
@@ -47,10 +43,9 @@ func TestGenerate(t *testing.T) {
 	// Tokens that stand for no text are numbers, as many as there are.
 	tr := traintest.TinyTraining()
 	tr.Generate = 3
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil || len(strings.Fields(r.Generated.Prompt)) != 4 || len(strings.Fields(r.Generated.Greedy)) != 3 {
-		t.Errorf("%v, %v", r, err)
-	}
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
+	testkit.Equal(t, len(strings.Fields(r.Generated.Prompt)), 4, "tokens of %q", r.Generated.Prompt)
+	testkit.Equal(t, len(strings.Fields(r.Generated.Greedy)), 3, "tokens of %q", r.Generated.Greedy)
 	images := traintest.TinyImages()
 	images.Generate = 3
 	testkit.Refused(images.Run(t.Context(), nil))(t, "resnet50 generates no text: want transformer-lm")
@@ -84,12 +79,10 @@ func TestTranslations(t *testing.T) {
 			chrF.Add(row["translation"], row["reference"])
 		}
 	}
-	if chrF.Score() != *r.Eval.ChrF || bleu.Smoothed() != *r.Eval.Smoothed {
-		t.Errorf("chrF %v, smoothed BLEU %v, want %v and %v", chrF.Score(), bleu.Smoothed(), *r.Eval.ChrF, *r.Eval.Smoothed)
-	}
-	if len(rows) > 0 || bleu.Score() != *r.Eval.BLEU {
-		t.Errorf("%d rows too many, BLEU %v, want %v", len(rows), bleu.Score(), *r.Eval.BLEU)
-	}
+	testkit.Equal(t, len(rows), 0, "rows too many")
+	testkit.Equal(t, *r.Eval.ChrF, chrF.Score(), "chrF")
+	testkit.Equal(t, *r.Eval.Smoothed, bleu.Smoothed(), "smoothed BLEU")
+	testkit.Equal(t, *r.Eval.BLEU, bleu.Score(), "BLEU")
 	if *r.Eval.BLEU == 0 {
 		t.Skipf("%s kernels: no translation is right, so their order is not seen", nn.KernelProfile())
 	}

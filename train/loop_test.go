@@ -3,7 +3,6 @@ package train_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -37,7 +36,6 @@ func TestLoop(t *testing.T) {
 	want := []string{"at 0", "after 1/4", "at 1", "after 2/4", "at 2", "after 3/4", "at 3", "after 4/4", "at 4"}
 	testkit.EqualAll(t, calls, want)
 	whole := testkit.Must(training.Run(t.Context(), nil))(t)
-	if whole.WeightsSHA256 != l.Trainer.Hash() || !slices.Equal(whole.Losses, losses) {
-		t.Errorf("losses %v, %s; in one run %v, %s", losses, l.Trainer.Hash(), whole.Losses, whole.WeightsSHA256)
-	}
+	testkit.Equal(t, l.Trainer.Hash(), whole.WeightsSHA256, "weights, and in one run")
+	testkit.EqualAll(t, losses, whole.Losses, "losses, and in one run")
 }

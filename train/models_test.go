@@ -29,21 +29,11 @@ func TestVisionModels(t *testing.T) {
 		{Model{Name: "resnet152", Classes: 1000}, 60_192_808},
 		{Model{Name: "ssd-resnet34", Classes: 81}, 19_972_534}, // see models/ssd
 	} {
-		layers, err := c.model.Build()
-		if err != nil {
-			t.Errorf("%+v: %v", c.model, err)
-			continue
-		}
+		layers := testkit.Must(c.model.Build())(t, "%+v", c.model)
 		loss := testkit.Must(c.model.Loss(0.1))(t)
 		testkit.Equal(t, nn.CountParams(layers), c.want, "%s: parameters", c.model.Name)
-		d, err := gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(c.model.Input(2))
-		if err != nil {
-			t.Errorf("%s: %v", c.model.Name, err)
-			continue
-		}
-		if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != c.model.Classes {
-			t.Errorf("%s: logits of shape %v", c.model.Name, got)
-		}
+		d := testkit.Must(gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(c.model.Input(2)))(t, "%s", c.model.Name)
+		testkit.Equal(t, d.Layers[len(d.Layers)-1].OutShape[0].Last(), c.model.Classes, "%s: logits", c.model.Name)
 	}
 }
 
@@ -54,9 +44,7 @@ func TestRecurrentTranslator(t *testing.T) {
 	if err != nil || d.Params != 160_634_433 || len(d.OutsideContract) > 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != m.Vocab {
-		t.Errorf("logits of shape %v", got)
-	}
+	testkit.Equal(t, d.Layers[len(d.Layers)-1].OutShape[0].Last(), m.Vocab, "logits")
 }
 
 // TestPublishedModels: each name gives a model of the published number of parameters, whose flags
@@ -127,8 +115,7 @@ func TestVisionModelsRefuse(t *testing.T) {
 		c.change(&m)
 		_, err := m.Build()
 		var usage *failure.UsageError
-		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%+v: %v, want %s", m, err, c.want)
-		}
+		testkit.Fails(t, err, c.want)
+		testkit.Equal(t, errors.As(err, &usage), true, "%+v: a mistake of usage: %v", m, err)
 	}
 }

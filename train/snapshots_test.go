@@ -153,17 +153,16 @@ func TestSnapshotsOfATraining(t *testing.T) {
 		t.Errorf("steps %v, %v, want some and 5", steps, err)
 	}
 	tr.Snapshots.Resume = true
-	again, err := tr.Run(t.Context(), nil)
-	if err != nil || again.WeightsSHA256 != short.WeightsSHA256 || again.Eval.Loss != short.Eval.Loss || again.ResumedAt != 5 || !slices.Equal(again.Losses, short.Losses) {
-		t.Errorf("resumed after its last step: %+v, %v, want %+v", again, err, short)
+	again := testkit.Must(tr.Run(t.Context(), nil))(t)
+	if again.WeightsSHA256 != short.WeightsSHA256 || again.Eval.Loss != short.Eval.Loss || again.ResumedAt != 5 || !slices.Equal(again.Losses, short.Losses) {
+		t.Errorf("resumed after its last step: %+v, want %+v", again, short)
 	}
 	tr.Steps = 8
 	longer := testkit.Must(tr.Run(t.Context(), nil))(t)
 	tr.Snapshots = train.Snapshots{}
-	whole, err := tr.Run(t.Context(), nil)
-	if err != nil || longer.WeightsSHA256 != whole.WeightsSHA256 || !slices.Equal(longer.Losses, whole.Losses) {
-		t.Errorf("with more steps %s, %v, from the beginning %s, %v", longer.WeightsSHA256, longer.Losses, whole.WeightsSHA256, err)
-	}
+	whole := testkit.Must(tr.Run(t.Context(), nil))(t)
+	testkit.Equal(t, longer.WeightsSHA256, whole.WeightsSHA256, "weights with more steps")
+	testkit.EqualAll(t, longer.Losses, whole.Losses, "losses with more steps")
 }
 
 // What decides bits and differs is refused with its name and both values; cmd/gpipebench/faults has more.
@@ -214,9 +213,7 @@ func TestResumeRefuses(t *testing.T) {
 			testkit.NoError(t, os.Link(text, filepath.Join(dir, "moved.txt")))
 		}
 		change(&tr)
-		if _, err := tr.Run(t.Context(), nil); err != nil {
-			t.Errorf("what decides no bits: %v", err)
-		}
+		testkit.Must(tr.Run(t.Context(), nil))(t, "what decides no bits")
 	}
 }
 
@@ -236,34 +233,38 @@ func TestSnapshotsThatFail(t *testing.T) {
 			testkit.Equal(t, os.Rename(dir, dir+"-moved"), nil)
 		}
 	})
-	if r == nil || r.WeightsSHA256 != whole.WeightsSHA256 || err == nil || !strings.Contains(err.Error(), "snapshots failed: "+dir) || !strings.Contains(err.Error(), "no such file or directory") {
-		t.Errorf("%v, %v", r, err)
-	}
+	testkit.Fails(t, err, "snapshots failed: "+dir, "no such file or directory")
+	testkit.Equal(t, r.WeightsSHA256, whole.WeightsSHA256, "weights")
 	heard := func(what string) {
 		t.Helper()
 		if !slices.ContainsFunc(notices, func(n string) bool { return strings.Contains(n, what) }) {
 			t.Errorf("%q, want %s", notices, what)
 		}
 	}
-	heard("the training goes on, and older snapshots stay")
-	if s, damaged, err := snapshot.Newest(dir + "-moved"); err != nil || len(damaged) > 0 || s.Step != 2 {
-		t.Errorf("what was there: %v, %v, %v", s, damaged, err)
+	newest := func(step int) {
+		t.Helper()
+		s, damaged, err := snapshot.Newest(dir + "-moved")
+		if err != nil || len(damaged) > 0 || s.Step != step {
+			t.Errorf("the newest is %v, damaged %v, %v: want that of step %d", s, damaged, err, step)
+		}
 	}
+	resumed := func() {
+		t.Helper()
+		r := testkit.Must(tr.Run(t.Context(), nil))(t)
+		testkit.Equal(t, r.ResumedAt, 2, "resumed after step")
+		testkit.Equal(t, r.WeightsSHA256, whole.WeightsSHA256, "weights")
+	}
+	heard("the training goes on, and older snapshots stay")
+	newest(2)
 
 	// A later one is damaged.
 	tr.Snapshots = train.Snapshots{Dir: dir + "-moved", Every: 1000, Keep: 10, Resume: true}
-	if r, err = tr.Run(t.Context(), nil); err != nil || r.ResumedAt != 2 || r.WeightsSHA256 != whole.WeightsSHA256 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	resumed()
 	testkit.NoError(t, os.Truncate(filepath.Join(snapshot.Name(dir+"-moved", 6), "weights.safetensors"), 100))
 	notices = nil
-	if r, err = tr.Run(t.Context(), nil); err != nil || r.ResumedAt != 2 || r.WeightsSHA256 != whole.WeightsSHA256 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	resumed()
 	heard("step-0000000006: weights.safetensors: damaged")
-	if s, damaged, err := snapshot.Newest(dir + "-moved"); err != nil || len(damaged) > 0 || s.Step != 6 {
-		t.Errorf("the damaged one is not replaced: %v, %v, %v", s, damaged, err)
-	}
+	newest(6)
 }
 
 // What an experiment cannot go on from is removed, as its directory is nobody else's.
@@ -273,8 +274,5 @@ func TestOwnSnapshots(t *testing.T) {
 	tr.Snapshots = train.Snapshots{Dir: t.TempDir(), Every: 1, Resume: true, Own: true}
 	testkit.Must(tr.Run(t.Context(), nil))(t)
 	tr.Seed = 2
-	r, err := tr.Run(t.Context(), nil)
-	if err != nil || r.ResumedAt != 0 {
-		t.Errorf("%+v, %v, want a training that begins", r, err)
-	}
+	testkit.Equal(t, testkit.Must(tr.Run(t.Context(), nil))(t).ResumedAt, 0, "resumed after step")
 }

@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,18 +25,16 @@ func TestAnnounce(t *testing.T) {
 		}
 	}))(t)
 	silent := testkit.Must(traintest.TinyTraining().Run(t.Context(), nil))(t)
-	if r.WeightsSHA256 != silent.WeightsSHA256 || r.Eval.Loss != silent.Eval.Loss || fmt.Sprint(r.HighWaterBytes) != fmt.Sprint(silent.HighWaterBytes) {
-		t.Errorf("told: %s, %v; else %s, %v", r.WeightsSHA256, r.HighWaterBytes, silent.WeightsSHA256, silent.HighWaterBytes)
-	}
+	testkit.Equal(t, r.WeightsSHA256, silent.WeightsSHA256, "weights")
+	testkit.Equal(t, r.Eval.Loss, silent.Eval.Loss, "loss")
+	testkit.EqualAll(t, r.HighWaterBytes, silent.HighWaterBytes, "memory")
 }
 
 // A training's operations are its forward passes' three or four times.
 func TestFLOPs(t *testing.T) {
 	training := traintest.TinyTraining()
 	opened := training
-	if _, err := opened.Source(); err != nil { // which sets the vocabulary
-		t.Fatal(err)
-	}
+	testkit.Must(opened.Source())(t) // which sets the vocabulary
 	layers := testkit.Must(train.FlopsOf(opened.Model))(t)
 	var example float64
 	for _, f := range layers {
@@ -45,9 +42,9 @@ func TestFLOPs(t *testing.T) {
 	}
 	for checkpoint, passes := range map[schedule.Checkpoint]float64{schedule.Always: 4, schedule.ExceptLast: 4, schedule.Never: 3} {
 		training.Setup.Checkpoint = checkpoint
-		got, err := training.FLOPs()
-		if want := passes * example * float64(training.Batch*training.Steps); err != nil || got != want || want == 0 {
-			t.Errorf("%v: %v operations, %v; want %v", checkpoint, got, err, want)
+		got, want := testkit.Must(training.FLOPs())(t), passes*example*float64(training.Batch*training.Steps)
+		if got != want || want == 0 {
+			t.Errorf("%v: %v operations, want %v", checkpoint, got, want)
 		}
 	}
 	training.Model.Heads = 3

@@ -12,9 +12,7 @@ import (
 // as long as ever.
 func TestWarmUp(t *testing.T) {
 	for steps, want := range map[int]int{0: 1, 1: 1, 4: 1, 20: 5, 799: 199, 800: 200, 1500: 200, 1 << 30: 200} {
-		if got := train.WarmUp(steps); got != want {
-			t.Errorf("%d of %d steps, want %d", got, steps, want)
-		}
+		testkit.Equal(t, train.WarmUp(steps), want, "of %d steps", steps)
 	}
 	tr := traintest.TinyTraining()
 	tr.Steps, tr.LRSchedule = 12, ""

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -117,12 +116,17 @@ func loading(t *testing.T, training train.Training, file string) (e *train.Evalu
 	}
 	r, err := training.Run(t.Context(), nil)
 	if err != nil {
-		if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), file) {
-			t.Errorf("%v: want one line that begins with the file's name", err)
-		}
+		testkit.FailsFirst(t, err, file)
 		return nil, notices, err
 	}
 	return r.Eval, notices, nil
+}
+
+// refused checks that the weights of a file are not loaded, and that all of says is said.
+func refused(t *testing.T, training train.Training, file string, says ...string) {
+	t.Helper()
+	_, _, err := loading(t, training, file)
+	testkit.Fails(t, err, says...)
 }
 
 // Files of older versions say less, those of other programs nothing: they are
@@ -142,15 +146,11 @@ func TestLoadUnsaid(t *testing.T) {
 	other := training
 	other.Model.ClipLogits, other.Model.Tied = 0, "softmax"
 	for _, file := range []string{file, older} {
-		if _, _, err := loading(t, other, file); err == nil || !strings.Contains(err.Error(), `tied "", and this one has "softmax"; with clip-logits 30, and this one has 0`) {
-			t.Errorf("%v: want both settings named", err)
-		}
+		refused(t, other, file, `tied "", and this one has "softmax"; with clip-logits 30, and this one has 0`)
 	}
 	// Of a version that computes something else for the same settings.
 	changed := withMetadata(t, file, func(m map[string]string) { m[gpipe.FunctionKey] = strings.Repeat("0", 64) })
-	if _, _, err := loading(t, training, changed); err == nil || !strings.Contains(err.Error(), "the SHA-256 of its function is") {
-		t.Errorf("%v: want the function refused", err)
-	}
+	refused(t, training, changed, "the SHA-256 of its function is")
 }
 
 func clearAll(m map[string]string) { clear(m) }
@@ -171,25 +171,19 @@ func TestLoadVocabulary(t *testing.T) {
 		t.Errorf("%v, told %q: want BLEU %v again", err, notices, *want.BLEU)
 	}
 	older := withMetadata(t, file, func(m map[string]string) { delete(m, train.SourceKey); delete(m, train.TargetKey) })
-	if _, notices, err := loading(t, training, older); err != nil || !strings.Contains(notices, "source vocabulary, target vocabulary") {
-		t.Errorf("%v, told %q: want both vocabularies told", err, notices)
-	}
+	_, notices, err = loading(t, training, older)
+	testkit.NoError(t, err)
+	testkit.Has(t, notices, "source vocabulary, target vocabulary")
 	other := training
 	other.Data = catalogs("fr")
-	if _, _, err := loading(t, other, file); err == nil || !strings.Contains(err.Error(), "its source vocabulary: not that of gettext:") {
-		t.Errorf("%v: want the vocabulary refused", err)
-	}
+	refused(t, other, file, "its source vocabulary: not that of gettext:")
 	// The same texts on both sides of another order of joins.
 	joins := withMetadata(t, file, func(m map[string]string) {
 		m[train.TargetKey] = strings.Replace(m[train.TargetKey], `"joins":[[`, `"joins":[[1`, 1)
 	})
-	if _, _, err := loading(t, training, joins); err == nil || !strings.Contains(err.Error(), "its target vocabulary") || !strings.Contains(err.Error(), "joined in another order") {
-		t.Errorf("%v: want the joins refused", err)
-	}
+	refused(t, training, joins, "its target vocabulary", "joined in another order")
 	broken := withMetadata(t, file, func(m map[string]string) { m[train.TargetKey] = "\x1b[2J{" })
-	if _, _, err := loading(t, training, broken); err == nil || !strings.Contains(err.Error(), `its metadata target_vocabulary is "\x1b[2J{"`) {
-		t.Errorf("%v: want the metadata refused, quoted", err)
-	}
+	refused(t, training, broken, `its metadata target_vocabulary is "\x1b[2J{"`)
 }
 
 // The names of classes and the scale of pixels are in the file: other names are
@@ -204,11 +198,8 @@ func TestLoadClassesAndPixels(t *testing.T) {
 				for p := range m.Pix {
 					m.Pix[p] = color.Gray{Y: uint8(shade + 40*c + 7*i + p%16*4)}.Y
 				}
-				f, err := os.Create(filepath.Join(dir, class, fmt.Sprint(i, ".png")))
-				if err == nil {
-					err = png.Encode(f, m)
-				}
-				testkit.NoError(t, err)
+				f := testkit.Must(os.Create(filepath.Join(dir, class, fmt.Sprint(i, ".png"))))(t)
+				testkit.NoError(t, png.Encode(f, m))
 				f.Close()
 			}
 		}
@@ -219,45 +210,39 @@ func TestLoadClassesAndPixels(t *testing.T) {
 	training.Model.Image = 16
 	training.Data = folder(0, "cat", "dog")
 	file, want := saved(t, training)
-	evaluate := func(data, file string) (*train.Evaluation, string, error) {
+	on := func(data string) train.Training {
 		other := training
 		other.Data = data
-		return loading(t, other, file)
+		return other
 	}
-	if e, notices, err := evaluate(training.Data, file); err != nil || notices != "" || e.Loss != want.Loss {
+	if e, notices, err := loading(t, training, file); err != nil || notices != "" || e.Loss != want.Loss {
 		t.Errorf("%v, told %q: want loss %v again", err, notices, want.Loss)
 	}
-	if _, _, err := evaluate(folder(0, "cat", "elk"), file); err == nil || !strings.Contains(err.Error(), `number 1 is "dog" in the file, and "elk" in the data`) {
-		t.Errorf("%v: want the classes refused", err)
-	}
-	if _, _, err := evaluate(folder(0, "cat", "dog", "elk"), file); err == nil || !strings.Contains(err.Error(), "2 in the file, and 3 in the data") {
-		t.Errorf("%v: want the classes refused", err)
-	}
+	refused(t, on(folder(0, "cat", "elk")), file, `number 1 is "dog" in the file, and "elk" in the data`)
+	refused(t, on(folder(0, "cat", "dog", "elk")), file, "2 in the file, and 3 in the data")
 
 	// Lighter images are lighter: by their own mean they would look the same.
-	lighter := folder(100, "cat", "dog")
-	e, notices, err := evaluate(lighter, file)
-	if err != nil || !strings.Contains(notices, "pixels are scaled as "+file+" says: means [") {
-		t.Fatalf("%v, told %q: want to be told of the scale", err, notices)
-	}
+	lighter := on(folder(100, "cat", "dog"))
+	e, notices, err := loading(t, lighter, file)
+	testkit.NoError(t, err)
+	testkit.Has(t, notices, "pixels are scaled as "+file+" says: means [")
 	older := withMetadata(t, file, func(m map[string]string) { delete(m, train.PixelKey); delete(m, train.ClassKey) })
-	own, notices, err := evaluate(lighter, older)
-	if err != nil || own.Loss == e.Loss || !strings.Contains(notices, "does not say of which classes, pixels its weights are") {
-		t.Errorf("%v, loss %v by the file's scale and %v by the images' own, told %q", err, e.Loss, own.Loss, notices)
+	own, notices, err := loading(t, lighter, older)
+	testkit.NoError(t, err)
+	testkit.Has(t, notices, "does not say of which classes, pixels its weights are")
+	if own.Loss == e.Loss {
+		t.Errorf("loss %v by the file's scale and by the images' own", e.Loss)
 	}
 	for _, bad := range []string{`{"mean":[0,0],"deviation":[1,1]}`, `{"mean":[0,0,0],"deviation":[1,0,1]}`, `{"mean":[0,0,0],"deviation":[1,1,1e300]}`} {
 		broken := withMetadata(t, file, func(m map[string]string) { m[train.PixelKey] = bad })
-		if _, _, err := evaluate(training.Data, broken); err == nil || !strings.Contains(err.Error(), "its pixels") {
-			t.Errorf("%s: %v: want it refused", bad, err)
-		}
+		refused(t, training, broken, "its pixels")
 	}
 
 	f := testkit.Must(safetensors.Open(file))(t)
 	defer f.Close()
 	var classes []string
-	if err := json.Unmarshal([]byte(f.Metadata[train.ClassKey]), &classes); err != nil || !slices.Equal(classes, []string{"cat", "dog"}) {
-		t.Errorf("classes %q, %v", f.Metadata[train.ClassKey], err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(f.Metadata[train.ClassKey]), &classes))
+	testkit.EqualAll(t, classes, []string{"cat", "dog"}, "classes")
 }
 
 // A part of a file's weights is loaded into a larger network, and what is left out is

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"strings"
 	"testing"
@@ -47,10 +45,7 @@ func TestCompletion(t *testing.T) {
 		{"completion zsh", "#compdef gpipebench"},
 		{"completion fish", "complete -c gpipebench"},
 	} {
-		args := strings.Split(test.line, " ")
-		var out, errs bytes.Buffer
-		if status := run(context.Background(), args, &out, &errs); status != 0 || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%s: status %d, no %q in %.300q %q", test.line, status, test.want, out.String(), errs.String())
-		}
+		out, _ := succeeds(t, strings.Split(test.line, " ")...)
+		testkit.Has(t, out, test.want)
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 
@@ -36,18 +37,15 @@ func TestProcessesExperiment(t *testing.T) {
 			var out bytes.Buffer
 			cmd := command(temporary, line)
 			cmd.Stdout = &out
-			r := start(t, cmd)
-			if status := r.status(); status != 0 || !strings.Contains(out.String(), c.prints) {
-				t.Fatalf("status %d\n%s\n%s", status, &out, r.said)
-			}
+			start(t, cmd).endsWith(0)
+			testkit.Has(t, out.String(), c.prints)
 			nothingLeft(t, temporary)
 			if c.id == "processes" {
 				checkProcesses(t, dir)
 			}
-			r = start(t, command(temporary, line))
-			if status := r.status(); status != 0 || strings.Count(r.said.String(), "complete records of ") != 1 {
-				t.Errorf("once more: status %d, %s", status, r.said)
-			}
+			again := start(t, command(temporary, line))
+			again.endsWith(0)
+			testkit.Equal(t, strings.Count(again.said.String(), "complete records of "), 1, "once more: experiments with complete records")
 		})
 	}
 }
@@ -88,10 +86,8 @@ func TestAccumulationMeasured(t *testing.T) {
 	var out bytes.Buffer
 	cmd := command(temporary, line)
 	cmd.Stdout = &out
-	r := start(t, cmd)
-	if status := r.status(); status != 0 || !strings.Contains(out.String(), "gather / reduce, modelled") {
-		t.Fatalf("status %d\n%s\n%s", status, &out, r.said)
-	}
+	start(t, cmd).endsWith(0)
+	testkit.Has(t, out.String(), "gather / reduce, modelled")
 	nothingLeft(t, temporary)
 	log := testkit.Must(records.Load(records.File(dir, "accumulation-measured"), "accumulation-measured"))(t)
 	sums := map[int]string{}
@@ -113,17 +109,14 @@ func TestAccumulationMeasured(t *testing.T) {
 			if !strings.Contains(name, "/V=500/") {
 				n = -n // the smaller table
 			}
-			if sums[n] == "" {
-				sums[n] = o.SHA256
-			}
+			sums[n] = cmp.Or(sums[n], o.SHA256)
 			testkit.Equal(t, o.SHA256, sums[n], "%s, rank %d: another sum than before", name, o.Rank)
 		}
 	}
 	testkit.Equal(t, len(sums), kinds, "kinds of runs with sums")
-	r = start(t, command(temporary, line))
-	if status := r.status(); status != 0 || strings.Count(r.said.String(), "complete records of ") != 1 {
-		t.Errorf("once more: status %d, %s", status, r.said)
-	}
+	again := start(t, command(temporary, line))
+	again.endsWith(0)
+	testkit.Equal(t, strings.Count(again.said.String(), "complete records of "), 1, "once more: experiments with complete records")
 }
 
 // A rank refuses what it cannot exchange with one line.

@@ -164,14 +164,9 @@ func (k *killing) endure(t *testing.T, o ordeal) bool {
 	}
 	status, said := r.status(), r.said.String()
 	allEnd(t, all)
-	steps := testkit.Must(snapshot.Steps(dir))(t)
-	for _, step := range steps {
-		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
-			t.Errorf("%v: half-written: %v", o, err)
-		}
-	}
+	kept := noneHalf(t, dir)
 	if o.full {
-		if len(steps) == 0 {
+		if kept == 0 {
 			t.Errorf("%v: a full disk has lost the snapshot that was there", o)
 		}
 		testkit.NoError(t, os.Remove(filepath.Join(disk, filler)))

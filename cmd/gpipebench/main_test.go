@@ -90,13 +90,21 @@ func succeeds(t *testing.T, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
+// decodedJSON is what a command line prints with --json in this process.
+func decodedJSON[T any](t *testing.T, args ...string) (v T) {
+	t.Helper()
+	stdout, _ := succeeds(t, append(args, "--json")...)
+	testkit.NoError(t, json.Unmarshal([]byte(stdout), &v), "%.300q prints %.500q", args, stdout)
+	return v
+}
+
 // fails runs a command line in this process, which ends with the exit status and says why;
-// of a mistake in the line itself in one line.
+// of a mistake in the line itself in one line, and prints nothing.
 func fails(t *testing.T, status int, why string, args ...string) {
 	t.Helper()
-	got, _, stderr := execute(t, args...)
-	if got != status || !strings.Contains(stderr, why) || status == 2 && strings.Count(stderr, "\n") != 1 {
-		t.Errorf("%.300q: exit status %d, %s\nwant %d and %s", args, got, stderr, status, why)
+	got, stdout, stderr := execute(t, args...)
+	if got != status || !strings.Contains(stderr, why) || status == 2 && (strings.Count(stderr, "\n") != 1 || stdout != "") {
+		t.Errorf("%.300q: exit status %d, %s\nwant %d and %s; it prints %.300q", args, got, stderr, status, why, stdout)
 	}
 }
 
@@ -193,12 +201,9 @@ func TestTrainJSON(t *testing.T) {
 		stdout, _ := succeeds(t, args...)
 		m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second")
 		got := m["weights_sha256"].(string)
-		if hash == "" {
-			hash = got
-		}
-		if got != hash || len(hash) != 64 {
-			t.Errorf("%v: weights %s, want %s", args, got, hash)
-		}
+		hash = cmp.Or(hash, got)
+		testkit.Equal(t, got, hash, "%v: weights", args)
+		testkit.Equal(t, len(hash), 64, "digits of %s", hash)
 		testkit.Equal(t, len(m["losses"].([]any)), 3, "losses of 3 steps")
 		raw := testkit.Must(os.ReadFile(trace))(t)
 		keys(t, string(raw), "traceEvents")
@@ -233,9 +238,8 @@ func TestTrainInitialWeights(t *testing.T) {
 		t.Errorf("held out: %v", saved["eval"])
 	}
 	loaded, plain := train("--steps 3 --seed 1 --load "+file), train("--steps 3 --seed 1")
-	if loaded["initial_sha256"] != saved["weights_sha256"] || loaded["weights_sha256"] != plain["weights_sha256"] {
-		t.Errorf("from the file: %v to %v, else %v to %v", loaded["initial_sha256"], loaded["weights_sha256"], plain["initial_sha256"], plain["weights_sha256"])
-	}
+	testkit.Equal(t, loaded["initial_sha256"], saved["weights_sha256"], "weights in the file")
+	testkit.Equal(t, loaded["weights_sha256"], plain["weights_sha256"], "weights trained from the file")
 }
 
 func TestTrainText(t *testing.T) {
@@ -250,12 +254,8 @@ func TestOtherCommands(t *testing.T) {
 	testkit.NotRaced(t)
 	stdout, _ := succeeds(t, append(strings.Fields("bench --json --steps 2 --warmup 1 --vocab 16 -k 2"), tiny...)...)
 	m := keys(t, stdout, "step_seconds", "peak_bytes", "max_rss_bytes")
-	if all := m["step_seconds"].(map[string]any)["all"].([]any); len(all) != 2 {
-		t.Errorf("bench: %d times of 2 steps", len(all))
-	}
-	if m["by_op"] != nil {
-		t.Error("bench: a profile that was not asked for")
-	}
+	testkit.Equal(t, len(m["step_seconds"].(map[string]any)["all"].([]any)), 2, "bench: times of 2 steps")
+	testkit.Equal(t, m["by_op"], nil, "bench: a profile that was not asked for")
 
 	stdout, _ = succeeds(t, append(strings.Fields("bench --by-op --steps 2 --vocab 16 -k 2"), tiny...)...)
 	testkit.Has(t, stdout, "backward   matmul-at ", "forward    cross-entropy ", "clear gradients", "update", "besides kernels", "copies between stages", "waiting", "all", "GFLOP/s in a matrix product")
@@ -296,16 +296,14 @@ func TestOtherCommands(t *testing.T) {
 			t.Errorf("simulate: no %s in %v", key, device)
 		}
 	}
-	if _, err := os.Stat(trace); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(os.Stat(trace))(t)
 
 	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "plan --layers 4 --devices 3 --batch 4", "plan --model resnet50 --max-batch 64 --json", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
 		"bench --steps 1 --model amoebanetd --layers 3 --filters 8 --image 32 --batch 4 -m 2 -k 2 --classes 10 --aux 0.4 --cost time",
 		"bench --steps 1 --model resnet50 --width 4 --image 32 --batch 2 -k 2 --classes 10",
 		"describe --model resnet101 -k 4 --split fine", "simulate --model amoebanetd --layers 18 --filters 256 -k 8 -m 32 --batch 128 --optimizer rmsprop"} {
-		if status, stdout, stderr := execute(t, strings.Fields(args)...); status != 0 || stdout == "" {
-			t.Errorf("%s: exit status %d, %q, %s", args, status, stdout, stderr)
+		if stdout, _ := succeeds(t, strings.Fields(args)...); stdout == "" {
+			t.Errorf("%s prints nothing", args)
 		}
 	}
 }
@@ -314,18 +312,13 @@ func TestConsistencyCommand(t *testing.T) {
 	testkit.CI(t)
 	t.Parallel()
 	dir := t.TempDir()
-	status, stdout, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
-	if status != 0 || !strings.Contains(stdout, "Verdict: all ") {
-		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
-	}
+	stdout, _ := succeeds(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
+	testkit.Has(t, stdout, "Verdict: all ")
 	for _, name := range []string{"records/consistency.jsonl", "tables/consistency.md", "tables/consistency.csv"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(os.Stat(filepath.Join(dir, name)))(t)
 	}
 	// Again: nothing is measured.
-	status, again, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
-	if status != 0 || again != stdout || !strings.Contains(stderr, "used again") {
-		t.Errorf("exit status %d\n%s%s", status, again, stderr)
-	}
+	again, stderr := succeeds(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
+	testkit.Equal(t, again, stdout, "once more")
+	testkit.Has(t, stderr, "used again")
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"gpipebench/internal/testkit"
 )
 
 // A published name in place of a network's sets the sizes that are not given, of every command with a
@@ -18,8 +20,7 @@ func TestPublishedNames(t *testing.T) {
 		"simulate --model llama3-8b --device h100 --batch 4 -k 2 -m 2":                                 "8030261248 parameters on 2 x h100",
 		"simulate --model llama3-70b --device h100 --batch 4 -k 2 -m 2 --tensor 8 --sequence-parallel": "70553706496 parameters on 2 x h100",
 	} {
-		if out, _ := succeeds(t, strings.Fields(line)...); !strings.Contains(out, want) {
-			t.Errorf("%s does not say %q:\n%s", line, want, out)
-		}
+		out, _ := succeeds(t, strings.Fields(line)...)
+		testkit.Has(t, out, want)
 	}
 }

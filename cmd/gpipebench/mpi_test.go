@@ -17,6 +17,7 @@ import (
 	"gpipebench/gpipe/cluster"
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/internal/testkit"
+	"gpipebench/train"
 )
 
 // Tests of --transport mpi: make mpi runs them, with programs that are built with MPI.
@@ -80,7 +81,7 @@ func TestTransportMPI(t *testing.T) {
 		training := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
 		cmd, _ := overMPI(t, c.processes, append(training, "--transport", "mpi")...)
 		several := trained(t, cmd)
-		testkit.Equal(t, same(several), same(outcomeOf(t, training...)), "%s: %d processes have", c.flags, c.processes)
+		testkit.Equal(t, same(several), same(decodedJSON[*train.Result](t, training...)), "%s: %d processes have", c.flags, c.processes)
 		testkit.Equal(t, len(several.Processes), c.processes, "%s: processes %+v", c.flags, several.Processes)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,10 +26,7 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 		run := func(flags ...string) any {
 			// On a busy machine a search reports its progress on standard error.
 			args := strings.Fields(command)
-			status, out, errs := execute(t, append(append([]string{args[0], "--accounting", "paper"}, append(args[1:], "--json")...), flags...)...)
-			if status != 0 {
-				t.Fatalf("%s: status %d, %s", name, status, errs)
-			}
+			out, _ := succeeds(t, slices.Concat([]string{args[0], "--accounting", "paper", "--json"}, args[1:], flags)...)
 			return asOf(any(want), any(decoded(t, name, out)))
 		}
 		testkit.Equal(t, cmp.Diff(any(want), run("--peak")), "", "%s: (-as it was +got)", name)
@@ -44,9 +42,7 @@ func decoded(t *testing.T, name, text string) map[string]any {
 	var v map[string]any
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(name, err)
-	}
+	testkit.NoError(t, d.Decode(&v), "%s", name)
 	delete(v, "dismissed") // how many ways a search rejects without simulating them is its own affair
 	plans, _ := v["plans"].([]any)
 	for _, plan := range plans {

@@ -254,15 +254,15 @@ func matches(t *testing.T, line string, patterns []string) {
 	}
 }
 
-// noneHalf fails if a directory of snapshots has a damaged one.
-func noneHalf(t *testing.T, dir string) {
+// noneHalf fails if a directory of snapshots has a half-written one, and otherwise counts them.
+func noneHalf(t *testing.T, dir string) (n int) {
 	t.Helper()
 	steps := testkit.Must(snapshot.Steps(dir))(t)
 	for _, step := range steps {
-		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
-			t.Error(err)
-		}
+		_, err := snapshot.Open(snapshot.Name(dir, step))
+		testkit.Equal(t, err, nil, "the snapshot of step %d", step)
 	}
+	return len(steps)
 }
 
 // ownAddress is a loopback address that nothing else has: on Linux a machine has 2^24 of them.

@@ -38,7 +38,8 @@ func TestPlaygroundNotBuilt(t *testing.T) {
 	if playground.Site() != nil {
 		t.Skip("built with the page")
 	}
-	if status, out, errs := execute(t, "playground"); status != 1 || out != "" || errs != "gpipebench: this program was built without the playground's page: want one that make playground builds\n" {
-		t.Errorf("status %d, %q, %q", status, out, errs)
-	}
+	status, out, errs := execute(t, "playground")
+	testkit.Equal(t, status, 1, "exit status")
+	testkit.Equal(t, out, "", "it prints")
+	testkit.Equal(t, errs, "gpipebench: this program was built without the playground's page: want one that make playground builds\n")
 }

@@ -22,17 +22,6 @@ import (
 	"gpipebench/train"
 )
 
-// outcome of a training as JSON.
-func outcomeOf(t *testing.T, args ...string) *train.Result {
-	t.Helper()
-	status, out, said := execute(t, append(args, "--json")...)
-	r := &train.Result{}
-	if err := json.Unmarshal([]byte(out), r); status != 0 || err != nil {
-		t.Fatalf("%v: status %d, %v: %.500q\n%s", args, status, err, out, said)
-	}
-	return r
-}
-
 // What is trained by several processes has the bits and the report of one process; rank
 // 0 alone prints and writes.
 func TestLaunch(t *testing.T) {
@@ -57,7 +46,7 @@ func TestLaunch(t *testing.T) {
 			file := func(name string) string {
 				return fmt.Sprintf(" --save %[1]s.safetensors --log %[1]s.csv --trace %[1]s.json", filepath.Join(dir, name))
 			}
-			one := outcomeOf(t, strings.Fields(training+file("one"))...)
+			one := decodedJSON[*train.Result](t, strings.Fields(training+file("one"))...)
 			network := []string{"unix", "tcp"}[i%2]
 			several := trained(t, command(temporary, fmt.Sprintf("launch --network %s -n %d -- %s", network, c.processes, training+file("several"))))
 			if len(several.Processes) != c.processes || len(one.Processes) != 0 {
@@ -86,14 +75,10 @@ func TestLaunch(t *testing.T) {
 			}
 			testkit.Equal(t, same(several), same(one), "%d processes have", c.processes)
 			written := func(name string) string {
-				text, err := os.ReadFile(filepath.Join(dir, name))
-				testkit.Equal(t, err, nil)
-				return string(text)
+				return string(testkit.Must(os.ReadFile(filepath.Join(dir, name)))(t))
 			}
 			testkit.Equal(t, written("one.safetensors"), written("several.safetensors"), "other weights are saved")
-			if one, several := written("one.csv"), written("several.csv"); strings.Count(one, "\n") != strings.Count(several, "\n") {
-				t.Errorf("logs\n%s\n%s", one, several)
-			}
+			testkit.Equal(t, strings.Count(written("several.csv"), "\n"), strings.Count(written("one.csv"), "\n"), "lines of the log")
 			testkit.Has(t, written("several.json"), "traceEvents")
 			nothingLeft(t, temporary)
 		})
@@ -123,17 +108,10 @@ func TestLaunchBench(t *testing.T) {
 	var out bytes.Buffer
 	cmd := command(t.TempDir(), "launch -n 2 -- bench --steps 2 --warmup 1 --replicas 2", tiny...)
 	cmd.Stdout = &out
-	r := start(t, cmd)
-	status, text := r.status(), out.String()
-	for _, want := range []string{"rank 1 on ", "replica 1, resident memory at most", "clock known within", "from process to process: sums of gradients, "} {
-		if status != 0 || !strings.Contains(text, want) {
-			t.Errorf("status %d, no %q in\n%s\n%s", status, want, text, r.said)
-		}
-	}
-	r = start(t, command(t.TempDir(), "launch -n 2 -- bench --steps 2 --by-op --replicas 2", tiny...))
-	if status := r.status(); status != 2 || !strings.Contains(r.said.String(), "times by operation of several processes") {
-		t.Errorf("status %d, %s", status, r.said)
-	}
+	start(t, cmd).endsWith(0)
+	testkit.Has(t, out.String(), "rank 1 on ", "replica 1, resident memory at most", "clock known within", "from process to process: sums of gradients, ")
+	r := start(t, command(t.TempDir(), "launch -n 2 -- bench --steps 2 --by-op --replicas 2", tiny...))
+	r.endsWith(2, "times by operation of several processes")
 }
 
 // launchedRun is a launcher with three ranks.
@@ -168,9 +146,7 @@ func (r *launchedRun) kill(rank int, signal syscall.Signal) {
 // line about the reason.
 func (r *launchedRun) ends(status int) string {
 	r.Helper()
-	if got := r.status(); got != status {
-		r.Errorf("status %d, want %d, after\n%s", got, status, r.said)
-	}
+	r.endsWith(status)
 	allEnd(r.T, r.ranks)
 	nothingLeft(r.T, r.temporary)
 	if status < 0 {
@@ -202,8 +178,7 @@ func TestLaunchFails(t *testing.T) {
 			r := launchThree(t, "")
 			r.await(c.behind)
 			r.kill(c.rank, c.signal)
-			said := r.ends(c.status)
-			testkit.Has(t, said, c.says...)
+			testkit.Has(t, r.ends(c.status), c.says...)
 		})
 	}
 }
@@ -241,8 +216,8 @@ func TestInterruptTogether(t *testing.T) {
 			r.kill(c.rank, c.signal)
 			step := interruptedAfter(t, r.ends(1), dir)
 			training := slices.Concat([]string{"train", "--groups=3", "-m=1", "--ema=0.9", "--eval-every=2", "--lr-schedule=inverse-sqrt:200", "--steps=" + strconv.Itoa(step+3)}, tiny)
-			whole := outcomeOf(t, training...)
-			again := outcomeOf(t, append(training, "-k=2", "--snapshot-dir="+dir, "--resume")...)
+			whole := decodedJSON[*train.Result](t, training...)
+			again := decodedJSON[*train.Result](t, append(training, "-k=2", "--snapshot-dir="+dir, "--resume")...)
 			if again.ResumedAt != step || again.WeightsSHA256 != whole.WeightsSHA256 || again.EMASHA256 != whole.EMASHA256 || !slices.Equal(again.Losses, whole.Losses) || fmt.Sprint(again.Evals) != fmt.Sprint(whole.Evals) {
 				t.Errorf("goes on after step %d, want %d, to\n%+v\nwant\n%+v", again.ResumedAt, step, again, whole)
 			}
@@ -255,7 +230,7 @@ func TestMPIStarts(t *testing.T) {
 	testkit.CI(t)
 	t.Parallel()
 	training := "train --replicas 2 -m 2 --steps 3 " + strings.Join(tiny, " ")
-	want := outcomeOf(t, strings.Fields(training)...).WeightsSHA256
+	want := decodedJSON[*train.Result](t, strings.Fields(training)...).WeightsSHA256
 	for name, flags := range map[string]string{"mpirun.openmpi": "--oversubscribe -n 2", "mpirun.mpich": "-n 2"} {
 		t.Run(name, func(t *testing.T) {
 			mpirun, err := exec.LookPath(name)
@@ -278,9 +253,8 @@ func TestEngineStartsOthers(t *testing.T) {
 	t.Setenv(cluster.RankVariable, "1")
 	t.Setenv(cluster.SizeVariable, "2")
 	t.Setenv(cluster.AddressVariable, "unix:"+t.TempDir()+"/x")
-	if status, out, said := execute(t, "version"); status != 0 || out+said != "" {
-		t.Errorf("version of rank 1: status %d, %q, %q", status, out, said)
-	}
+	out, said := succeeds(t, "version")
+	testkit.Equal(t, out+said, "", "version of rank 1")
 	t.Setenv(cluster.RankVariable, "0")
 	fails(t, 2, "table2 runs in one process, and gpipebench has started 2: want train or bench there", "table2")
 	t.Setenv(cluster.TimeoutVariable, "1s") // the limit is what is tested
@@ -304,7 +278,7 @@ func TestLaunchOnHosts(t *testing.T) {
 	ssh := write("ssh", "#!/bin/sh\necho \"$@\" >>"+dir+"/calls\ncase \"$*\" in *localhost*) export GODEBUG=cpu.avx512f=off,cpu.avx2=off;; esac\nshift 3\nexec sh -c \"$*\"\n", 0o700)
 	hosts := write("hosts", "# two machines\n127.0.0.1 slots=1\nlocalhost\n", 0o600)
 	training := append([]string{"train", "--replicas", "2", "-m", "2", "--steps", "3"}, tiny...)
-	one := outcomeOf(t, training...)
+	one := decodedJSON[*train.Result](t, training...)
 	several := trained(t, command(t.TempDir(), "launch -n 2 --ssh "+ssh+" --hosts "+hosts+" --", training...))
 	if one.WeightsSHA256 != several.WeightsSHA256 || len(several.Processes) != 2 {
 		t.Errorf("%s, %s, %+v", one.WeightsSHA256, several.WeightsSHA256, several.Processes)
@@ -327,7 +301,6 @@ func TestLaunchOnHosts(t *testing.T) {
 
 // A process that the launcher did not order does nothing.
 func TestRankAlone(t *testing.T) {
-	if _, _, err := cluster.Obey(t.Context(), strings.NewReader("what\n")); err == nil {
-		t.Error("obeyed")
-	}
+	_, _, err := cluster.Obey(t.Context(), strings.NewReader("what\n"))
+	testkit.Fails(t, err)
 }

@@ -33,17 +33,12 @@ x = torch.randint(100, (16, 8))
 `
 	t.Chdir(t.TempDir())
 	measure := exec.Command(python, "-c", model+section[1])
-	if said, err := measure.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	layers, err := os.ReadFile("layers.csv")
-	if lines := strings.Count(string(layers), "\n"); err != nil || lines != 15 {
-		t.Fatalf("%v, %d lines:\n%s", err, lines, layers)
-	}
+	said, err := measure.CombinedOutput()
+	testkit.NoError(t, err, "%s", said)
+	layers := testkit.Must(os.ReadFile("layers.csv"))(t)
+	testkit.Equal(t, strings.Count(string(layers), "\n"), 15, "lines of\n%s\n", layers)
 	for line := range strings.Lines(section[2]) {
 		out, _ := succeeds(t, strings.Fields(line)[1:]...)
-		if !strings.Contains(out, "7") { // the last of 8 stages
-			t.Errorf("%s does not show 8 stages:\n%s", line, out)
-		}
+		testkit.Has(t, out, "7") // the last of 8 stages
 	}
 }

@@ -28,10 +28,8 @@ func TestRecipe(t *testing.T) {
 		{args: "--model amoebanetd", has: []string{"--optimizer=nesterov", "--lr-schedule=warmup:1epochs,cosine:9epochs"}, hasNot: []string{"--aux"}},
 		{args: "--steps 7", has: []string{"gpipebench train --steps=7\n"}},
 	} {
-		status, stdout, stderr := execute(t, strings.Fields("train --dry "+c.args)...)
-		if status != 0 || stderr != "" {
-			t.Fatalf("%s: exit status %d, %s", c.args, status, stderr)
-		}
+		stdout, stderr := succeeds(t, strings.Fields("train --dry "+c.args)...)
+		testkit.Equal(t, stderr, "", "%s says", c.args)
 		testkit.Has(t, stdout, c.has...)
 		for _, not := range c.hasNot {
 			if strings.Contains(stdout, not) {

@@ -17,10 +17,8 @@ func TestRoundsAreProcesses(t *testing.T) {
 	testkit.CI(t)
 	t.Parallel()
 	dir := t.TempDir()
-	status, stdout, stderr := execute(t, "breakdown", "--profile", "smoke", "--out", dir, "--reference", "")
-	if status != 0 || !strings.Contains(stdout, "Processes: a fresh one for each of the 2 rounds.") || !strings.Contains(stdout, "Seeds: 1.") {
-		t.Errorf("exit status %d, %s\n%s", status, stdout, stderr)
-	}
+	stdout, _ := succeeds(t, "breakdown", "--profile", "smoke", "--out", dir, "--reference", "")
+	testkit.Has(t, stdout, "Processes: a fresh one for each of the 2 rounds.", "Seeds: 1.")
 	fails(t, 2, "it is reproduce that starts this", "round")
 }
 
@@ -35,11 +33,10 @@ func TestInterruptedRounds(t *testing.T) {
 	r := start(t, cmd)
 	r.await("round=0/step=0")
 	testkit.Equal(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT), nil)
-	if status := r.status(); status != 1 || !strings.HasSuffix(r.said.String(), "gpipebench: interrupted; no file is left half-written\n") {
-		t.Errorf("exit status %d after\n%s", status, r.said)
+	r.endsWith(1)
+	if !strings.HasSuffix(r.said.String(), "\n"+r.reason()+"\n") {
+		t.Errorf("the reason is not the last line of\n%s", r.said)
 	}
-	r.reason() // one line
-	if _, err := os.Stat(filepath.Join(dir, "records", "breakdown.jsonl")); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, r.reason(), "gpipebench: interrupted; no file is left half-written")
+	testkit.Must(os.Stat(filepath.Join(dir, "records", "breakdown.jsonl")))(t)
 }

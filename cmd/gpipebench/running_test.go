@@ -99,6 +99,13 @@ func (r *running) status() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
+// endsWith waits for the end, with an exit status, after all of says was said.
+func (r *running) endsWith(status int, says ...string) {
+	r.Helper()
+	testkit.Equal(r, r.status(), status, "exit status, after\n%s\n", r.said)
+	testkit.Has(r, r.said.String(), says...)
+}
+
 // reason returns the one line that says why a process has ended.
 func (r *running) reason() string {
 	r.Helper()

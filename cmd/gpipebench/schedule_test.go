@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -13,19 +12,11 @@ import (
 	"gpipebench/simulate"
 )
 
-// scheduled runs a command line with --json.
-func scheduled(t *testing.T, args ...string) (r simulate.Scheduled) {
-	t.Helper()
-	out, _ := succeeds(t, args...)
-	testkit.NoError(t, json.Unmarshal([]byte(out), &r))
-	return r
-}
-
 // The command gives a row of Table 5 of arXiv 2401.10241 from the times of its Table 9, to
 // the printed digit.
 func TestScheduleCommand(t *testing.T) {
 	for name, want := range map[string]string{"1f1b": "0.2347", "zb-h1": "0.1323", "zb-h2": "0.0698"} {
-		r := scheduled(t, "schedule", "--schedule", name, "-k", "8", "-m", "24", "--times", "f=29.718,b=29.444,w=19.927,comm=.527", "--json")
+		r := decodedJSON[simulate.Scheduled](t, "schedule", "--schedule", name, "-k", "8", "-m", "24", "--times", "f=29.718,b=29.444,w=19.927,comm=.527")
 		if got := fmt.Sprintf("%.4f", r.BubbleRate); got != want || len(r.Devices) != 8 {
 			t.Errorf("%s: bubble rate %s of %d devices, printed %s of 8", name, got, len(r.Devices), want)
 		}
@@ -71,7 +62,7 @@ func TestScheduleFileRefused(t *testing.T) {
 
 // Without times every task takes a millisecond, and a micro-batch's activations are 1.
 func TestScheduleDefaults(t *testing.T) {
-	r := scheduled(t, "schedule", "--schedule", "1f1b", "-k", "4", "-m", "8", "--json")
+	r := decodedJSON[simulate.Scheduled](t, "schedule", "--schedule", "1f1b", "-k", "4", "-m", "8")
 	if r.Makespan != 33 || math.Abs(r.BubbleRate-9./33) > 1e-12 || r.Devices[0].Peak != 4 || r.Devices[3].Busy != 24 {
 		t.Errorf("%+v", r)
 	}
@@ -83,7 +74,7 @@ func TestScheduleSearch(t *testing.T) {
 	times := []string{"--times", "f=2,b=3,w=1,comm=.5"}
 	for _, chunks := range []string{"1", "2"} {
 		search := append([]string{"schedule", "--search", "--memory-limit", "5", "-k", "3", "-m", "7", "--chunks", chunks}, times...)
-		r := scheduled(t, append(search, "--json")...)
+		r := decodedJSON[simulate.Scheduled](t, search...)
 		for i, d := range r.Devices {
 			if d.Peak > 5+1e-9 || d.Busy != 42 {
 				t.Errorf("%s chunks, device %d: %+v", chunks, i, d)
@@ -92,7 +83,7 @@ func TestScheduleSearch(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "s.csv")
 		_, csv, _ := execute(t, append(search, "--format", "csv")...)
 		testkit.NoError(t, os.WriteFile(file, []byte(csv), 0o600))
-		read := scheduled(t, append([]string{"schedule", "--schedule", file, "--json"}, times...)...)
+		read := decodedJSON[simulate.Scheduled](t, append([]string{"schedule", "--schedule", file}, times...)...)
 		if read.Span != r.Span || r.Searched == nil || read.Searched != nil {
 			t.Errorf("%s chunks: searched %+v, read %+v", chunks, r, read)
 		}
@@ -110,7 +101,7 @@ func TestScheduleDrawn(t *testing.T) {
 	_, csv, _ := execute(t, "schedule", "--schedule", "zb-v", "-k", "3", "-m", "7", "--format", "csv")
 	testkit.NoError(t, os.WriteFile(file, []byte(csv), 0o600))
 	for _, c := range []struct{ name, page string }{{"1f1b", `"schedule":"1f1b","k":3,"m":7`}, {file, `"place":[0,1,2,2,1,0]`}} {
-		r := scheduled(t, "schedule", "--schedule", c.name, "-k", "3", "-m", "7", "--times", "f=2,b=3,w=1,comm=.5", "--svg", svg, "--html", html, "--memory-limit", "2.5", "--json")
+		r := decodedJSON[simulate.Scheduled](t, "schedule", "--schedule", c.name, "-k", "3", "-m", "7", "--times", "f=2,b=3,w=1,comm=.5", "--svg", svg, "--html", html, "--memory-limit", "2.5")
 		for i, d := range r.Devices {
 			if math.Abs(d.Idle.Sum()+d.Busy-r.Makespan) > 1e-9 || d.Idle.Link == 0 || d.Idle.Imbalance > 1e-9 {
 				t.Errorf("%s, device %d of %v: %+v", c.name, i, r.Makespan, d)

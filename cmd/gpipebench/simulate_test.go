@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,10 +20,8 @@ import (
 // What does not fit is said of each device, with what the accounting counts.
 func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 	for accounting, gradients := range map[string]int{"paper": 0, "full": 2} {
-		status, out, errs := execute(t, "simulate", "--layers", "200", "--dim", "2048", "--ff", "8192", "--batch", "4", "-k", "2", "-m", "4", "--accounting", accounting)
-		if status != 0 || errs != "" {
-			t.Fatal(status, errs)
-		}
+		out, errs := succeeds(t, "simulate", "--layers", "200", "--dim", "2048", "--ff", "8192", "--batch", "4", "-k", "2", "-m", "4", "--accounting", accounting)
+		testkit.Equal(t, errs, "")
 		_, lacks, _ := strings.Cut(out, " lacks ")
 		if strings.Count(out, " lacks ") != 2 || strings.Count(lacks, ", gradients ") != gradients || strings.Contains(out, "gradients are not counted") != (gradients == 0) {
 			t.Errorf("%s accounting:\n%s", accounting, out)
@@ -49,9 +46,8 @@ func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 
 // One replica needs no torus.
 func TestSimulateOneReplicaOn2D(t *testing.T) {
-	if out, _ := succeeds(t, append([]string{"simulate", "--all-reduce", "2d"}, tiny...)...); !strings.Contains(out, "examples/s") {
-		t.Error(out)
-	}
+	out, _ := succeeds(t, append([]string{"simulate", "--all-reduce", "2d"}, tiny...)...)
+	testkit.Has(t, out, "examples/s")
 }
 
 // What looks impossible in an outcome is explained there, and nothing else is.
@@ -60,10 +56,9 @@ func TestOddTimesAreExplained(t *testing.T) {
 		t.Error("recomputation is blamed where there is none")
 	}
 	for line, negative := range map[string]bool{"-k 4 -m 1": true, "-k 4 -m 32": false, "-k 1 -m 4": false} {
-		status, out, errs := execute(t, strings.Fields("simulate --model amoebanetd --layers 18 --filters 256 --batch 32 "+line)...)
-		if status != 0 || strings.Contains(out, "imbalance -") != negative || strings.Contains(out, "a negative imbalance: ") != negative {
-			t.Errorf("%s: exit status %d, %s%s", line, status, out, errs)
-		}
+		out, _ := succeeds(t, strings.Fields("simulate --model amoebanetd --layers 18 --filters 256 --batch 32 "+line)...)
+		testkit.Equal(t, strings.Contains(out, "imbalance -"), negative, "%s: a negative imbalance in\n%s\n", line, out)
+		testkit.Equal(t, strings.Contains(out, "a negative imbalance: "), negative, "%s: it is explained in\n%s\n", line, out)
 	}
 	for _, c := range []struct {
 		step, closed float64
@@ -79,11 +74,7 @@ func TestOddTimesAreExplained(t *testing.T) {
 // step.
 func TestSimulateSaysWhoseBubbleItIs(t *testing.T) {
 	for _, line := range []string{"-k 4 -m 8", "-k 4 -m 8 --schedule 1f1b --checkpoint never", "-k 2 -m 2 --replicas 3 --batch 32"} {
-		status, out, errs := execute(t, append(strings.Fields("simulate --layers 9 --dim 256 --ff 1024 --json"), strings.Fields(line)...)...)
-		var r simulate.Simulation
-		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
-			t.Fatal(status, errs, err)
-		}
+		r := decodedJSON[simulate.Simulation](t, strings.Fields("simulate --layers 9 --dim 256 --ff 1024 "+line)...)
 		links := 0.0
 		for i, d := range r.Devices {
 			if work := r.StepSeconds - d.Idle.Sum() - d.BusySeconds; work < -1e-9 || work > 0.5*r.StepSeconds || d.Idle.Sum() <= 0 {
@@ -112,9 +103,7 @@ func TestCommandsOfCells(t *testing.T) {
 		base, network := 0.0, ""
 		for _, row := range rows[1:] {
 			args := strings.Fields(row[column("command")])
-			out, _ := succeeds(t, append(args[1:], "--json")...)
-			var r simulate.Simulation
-			testkit.NoError(t, json.Unmarshal([]byte(out), &r))
+			r := decodedJSON[simulate.Simulation](t, args[1:]...)
 			if row[0] != network { // a network's first row is relative to itself
 				base, network = r.ExamplesPerSecond, row[0]
 			}
@@ -132,17 +121,13 @@ func TestCommandsOfCells(t *testing.T) {
 // A printed spec is one that --spec takes, with other K and M if they are given.
 func TestPrintSpec(t *testing.T) {
 	own, _ := succeeds(t, "table2", "--print-spec")
-	if d := gpipe.Paper.Experiment("table2"); own != d.Spec() {
-		t.Errorf("it is not the program's:\n%s", own)
-	}
-	if other, _ := succeeds(t, "table2", "--print-spec", "table2-amoebanet"); !strings.Contains(other, "\nexperiment: table2-amoebanet\n") {
-		t.Errorf("another experiment's is\n%s", other)
-	}
+	testkit.Equal(t, own, gpipe.Paper.Experiment("table2").Spec(), "the program's own")
+	other, _ := succeeds(t, "table2", "--print-spec", "table2-amoebanet")
+	testkit.Has(t, other, "\nexperiment: table2-amoebanet\n")
 	edited, _ := succeeds(t, "table2", "-k", "8,2,4,16", "--m", "1,8", "--print-spec")
 	testkit.Has(t, edited, "\nk: [2, 4, 8, 16]\nm: [1, 8]\n", "# The conventions that the paper does not state.\n")
 	name := filepath.Join(t.TempDir(), "mine.yaml")
 	testkit.NoError(t, os.WriteFile(name, []byte(edited), 0o600))
-	if again, _ := succeeds(t, "table2", "--spec", name, "--print-spec"); again != edited {
-		t.Errorf("of the same file:\n%s", again)
-	}
+	again, _ := succeeds(t, "table2", "--spec", name, "--print-spec")
+	testkit.Equal(t, again, edited, "of the same file")
 }

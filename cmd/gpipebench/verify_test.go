@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -35,77 +33,69 @@ func TestVerifyCommand(t *testing.T) {
 	testkit.CI(t)
 	t.Parallel()
 	dir := t.TempDir()
-	verify := func(args ...string) (int, string, string) {
+	// verify returns what is printed. An error is one line, and all else that is said.
+	verify := func(status int, says string, args ...string) (text string) {
 		t.Helper()
-		var out, errs bytes.Buffer
-		status := run(context.Background(), append([]string{"verify", "--results", dir}, args...), &out, &errs)
-		if status != 0 && strings.Count(errs.String(), "\n") != 1 {
-			t.Errorf("status %d, not in one line: %s", status, errs.String())
+		got, text, said := execute(t, append([]string{"verify", "--results", dir}, args...)...)
+		if got != status || !strings.Contains(said, says) || strings.Count(said, "\n") != min(status, 1) {
+			t.Errorf("%q: status %d: %s\nwant %d and %s; it prints\n%.1000s", args, got, said, status, says, text)
 		}
-		return status, out.String(), errs.String()
+		return text
 	}
-	if status, _, errs := verify(); status != 1 || !strings.Contains(errs, "has no records of any experiment") {
-		t.Errorf("an empty directory: status %d: %s", status, errs)
+	lacks := func(text, unwanted string) {
+		t.Helper()
+		if strings.Contains(text, unwanted) {
+			t.Errorf("%q is in\n%s", unwanted, text)
+		}
 	}
-	var out, errs bytes.Buffer
-	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "counts,delayed-reduction", "--out", dir}, &out, &errs); status != 0 {
-		t.Fatal(errs.String())
+	rowsOf := func(text string) int {
+		t.Helper()
+		return len(testkit.Must(csv.NewReader(strings.NewReader(text)).ReadAll())(t))
 	}
-	if text := out.String(); strings.Contains(text, "AmoebaNet-D") || !strings.Contains(text, "All tables and plots: "+filepath.Join(dir, "report", "index.html")) {
-		t.Errorf("reproduce of two experiments prints\n%s", text)
-	}
-	testkit.Has(t, errs.String(), " left\n")
-	status, text, said := verify("-v")
-	if status != 0 || !strings.Contains(text, "reproduced        AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
-		t.Errorf("status %d: %s", status, said)
-	}
-	if status, _, said = verify("--strict"); status != 1 || !strings.Contains(said, "claims have no record: ") || !strings.Contains(said, fmt.Sprintf("%d experiments have no usable records: ", len(experiments.Papers[0].Experiments)-2)) {
-		t.Errorf("strict: status %d: %s", status, said)
-	}
+	verify(1, "has no records of any experiment")
+	text, said := succeeds(t, "reproduce", "--profile", "smoke", "--only", "counts,delayed-reduction", "--out", dir)
+	testkit.Has(t, text, "All tables and plots: "+filepath.Join(dir, "report", "index.html"))
+	lacks(text, "AmoebaNet-D")
+	testkit.Has(t, said, " left\n")
+	testkit.Has(t, verify(0, "", "-v"), "reproduced        AmoebaNet-D (18, 208)", "no record")
+	all := experiments.Papers[0].Experiments
+	verify(1, "claims have no record: ", "--strict")
+	verify(1, fmt.Sprintf("%d experiments have no usable records: ", len(all)-2), "--strict")
 	var v struct {
 		Claims  []struct{ ID, Verdict, Where, Claim, Kind string }
 		Records []struct{ Experiment, State string }
 		Counts  map[string]int
 	}
-	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != len(experiments.Papers[0].Experiments) || v.Counts["reproduced"] < 15 {
-		t.Errorf("json: status %d, %d claims, %v", status, len(v.Claims), v.Counts)
+	testkit.NoError(t, json.Unmarshal([]byte(verify(0, "", "--format", "json")), &v))
+	if len(v.Claims) < 100 || len(v.Records) != len(all) || v.Counts["reproduced"] < 15 {
+		t.Errorf("json: %d claims, records of %d experiments, %v", len(v.Claims), len(v.Records), v.Counts)
 	}
-	status, text, _ = verify("--format", "csv")
-	if rows, err := csv.NewReader(strings.NewReader(text)).ReadAll(); status != 0 || err != nil || len(rows) != 1+len(v.Claims) || strings.HasSuffix(text, "\n\n") {
-		t.Errorf("csv: status %d, %v, %d rows of %d claims", status, err, len(rows), len(v.Claims))
+	text = verify(0, "", "--format", "csv")
+	testkit.Equal(t, rowsOf(text), 1+len(v.Claims), "csv: rows")
+	if strings.HasSuffix(text, "\n\n") {
+		t.Error("csv: an empty line at the end")
 	}
-	if status, text, _ = verify("--format", "markdown"); status != 0 || !strings.Contains(text, "| reproduced ") {
-		t.Errorf("markdown: status %d\n%s", status, text)
+	testkit.Has(t, verify(0, "", "--format", "markdown"), "| reproduced ")
+	text = verify(0, "", "--only", "delayed-accuracy,held by a test", "--format", "csv")
+	if n := rowsOf(text); n < 5 {
+		t.Errorf("only: %d rows, want 5 or more", n)
 	}
-	status, text, said = verify("--only", "delayed-accuracy,held by a test", "--format", "csv")
-	if rows, err := csv.NewReader(strings.NewReader(text)).ReadAll(); status != 0 || err != nil || len(rows) < 5 || !strings.Contains(text, "delayed-accuracy") || strings.Contains(text, "delayed-activations") {
-		t.Errorf("only: status %d: %s\n%s", status, said, text)
-	}
-	if status, _, said = verify("--only", "delayed"); status != 2 || !strings.Contains(said, `--only: "delayed" is no claim and no verdict: want IDs of claims`) {
-		t.Errorf("only what is not there: status %d: %s", status, said)
-	}
-	if status, text, said = verify("--against", dir); status != 0 || !strings.Contains(text, fmt.Sprintf("0 of %d verdicts differ", len(v.Claims))) {
-		t.Errorf("against itself: status %d: %s\n%s", status, said, text)
-	}
+	testkit.Has(t, text, "delayed-accuracy")
+	lacks(text, "delayed-activations")
+	verify(2, `--only: "delayed" is no claim and no verdict: want IDs of claims`, "--only", "delayed")
+	testkit.Has(t, verify(0, "", "--against", dir), fmt.Sprintf("0 of %d verdicts differ", len(v.Claims)))
 	other := t.TempDir()
 	testkit.NoError(t, os.CopyFS(other, os.DirFS(dir)))
-	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "efficiency", "--out", other}, &out, &errs); status != 0 {
-		t.Fatal(errs.String())
-	}
-	if status, text, said = verify("--against", other, "--format", "csv"); status != 1 || !strings.Contains(said, "verdicts differ from those on "+other) || !strings.Contains(text, "efficiency-resnet50-p100,") || strings.Contains(text, "delayed-same-parameters") {
-		t.Errorf("against others: status %d: %s\n%s", status, said, text)
-	}
-	if status, text, _ = verify("--against", other, "--format", "json", "--only", "efficiency-resnet50-p100"); status != 1 || !strings.Contains(text, `"id": "efficiency-resnet50-p100"`) || !strings.Contains(text, `"against": "holds"`) {
-		t.Errorf("against others, JSON: status %d: %s", status, text)
-	}
+	succeeds(t, "reproduce", "--profile", "smoke", "--only", "efficiency", "--out", other)
+	text = verify(1, "verdicts differ from those on "+other, "--against", other, "--format", "csv")
+	testkit.Has(t, text, "efficiency-resnet50-p100,")
+	lacks(text, "delayed-same-parameters")
+	text = verify(1, "", "--against", other, "--format", "json", "--only", "efficiency-resnet50-p100")
+	testkit.Has(t, text, `"id": "efficiency-resnet50-p100"`, `"against": "holds"`)
 	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600))
-	if status, _, said = verify(); status != 1 || !strings.Contains(said, "table2.jsonl") {
-		t.Errorf("a changed record: status %d: %s", status, said)
-	}
+	verify(1, "table2.jsonl")
 	dir = filepath.Join(dir, "nothing")
-	if status, _, said = verify(); status != 1 || !strings.Contains(said, "nothing is not there: want a directory that reproduce has written") {
-		t.Errorf("no directory: status %d: %s", status, said)
-	}
+	verify(1, "nothing is not there: want a directory that reproduce has written")
 }
 
 // A folder with a ledger and tables is judged by itself, and the schema of ledgers is JSON.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -14,12 +13,10 @@ import (
 // kind of device, and not on another number of stages.
 func TestTrainInWindows(t *testing.T) {
 	args := []string{"train", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "4", "--clip-norm", "0", "--layers", "2", "--dim", "8",
-		"--heads", "1", "--seq", "4", "--batch", "4", "--eval-every", "4", "--lr-schedule", "constant", "--json"}
-	run := func(more ...string) (r train.Result) {
+		"--heads", "1", "--seq", "4", "--batch", "4", "--eval-every", "4", "--lr-schedule", "constant"}
+	run := func(more ...string) train.Result {
 		t.Helper()
-		out, _ := succeeds(t, append(args, more...)...)
-		testkit.NoError(t, json.Unmarshal([]byte(out), &r))
-		return r
+		return decodedJSON[train.Result](t, append(args, more...)...)
 	}
 	want := run("--steps", "12")
 	if len(want.Losses) != 12 || len(want.Evals) != 2 || want.StepSeconds <= 0 {
@@ -28,9 +25,8 @@ func TestTrainInWindows(t *testing.T) {
 	snapshots := []string{"--snapshot-dir", filepath.Join(t.TempDir(), "s"), "--snapshot-every", "4"}
 	run(append(snapshots, "--steps", "8")...)
 	got := run(append(snapshots, "--steps", "12", "--resume", "--device", "emulated", "--checkpoint", "never")...)
-	if got.WeightsSHA256 != want.WeightsSHA256 || got.ResumedAt != 8 {
-		t.Errorf("resumed after step %d: %s, want %s", got.ResumedAt, got.WeightsSHA256, want.WeightsSHA256)
-	}
+	testkit.Equal(t, got.WeightsSHA256, want.WeightsSHA256, "weights of the resumed training")
+	testkit.Equal(t, got.ResumedAt, 8, "resumed after step")
 	for what, other := range map[string][]string{
 		"partitions": {"-k", "2"}, "window": {"--window", "2"}, "schedule": {"--schedule", "pipedream-vertical"}, "balance": {"--balance", "2,1,1"},
 	} {
@@ -41,13 +37,9 @@ func TestTrainInWindows(t *testing.T) {
 // What versions of the weights cost is shown by each command that plans.
 func TestVersionsAreShown(t *testing.T) {
 	network := []string{"--layers", "4", "--dim", "64", "--batch", "8"}
-	out, _ := succeeds(t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--json"}, network...)...)
-	var s simulate.Simulation
-	testkit.NoError(t, json.Unmarshal([]byte(out), &s))
-	out, _ = succeeds(t, append([]string{"describe", "--schedule", "pipedream", "-k", "3", "--json"}, network...)...)
-	var d simulate.Description
-	testkit.NoError(t, json.Unmarshal([]byte(out), &d))
-	r := scheduled(t, "schedule", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--times", "f=1,b=1,w=1,u=.5", "--json")
+	s := decodedJSON[simulate.Simulation](t, append([]string{"simulate", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8"}, network...)...)
+	d := decodedJSON[simulate.Description](t, append([]string{"describe", "--schedule", "pipedream", "-k", "3"}, network...)...)
+	r := decodedJSON[simulate.Scheduled](t, "schedule", "--schedule", "pipedream", "-k", "3", "-m", "1", "--window", "8", "--times", "f=1,b=1,w=1,u=.5")
 	for k, want := range []int{3, 2, 1} {
 		if got := s.Devices[k]; got.Versions != want || got.Staleness != want-1 {
 			t.Errorf("simulate, device %d: %d versions, staleness %d: want %d, %d", k, got.Versions, got.Staleness, want, want-1)

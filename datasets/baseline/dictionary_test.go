@@ -40,13 +40,8 @@ func TestModel1ByHand(t *testing.T) {
 	check := func(want map[string]float64) {
 		t.Helper()
 		for _, s := range []string{"a", "b", ""} {
-			x := want[s]
-			if got := prob(s, "x"); !(math.Abs(got-x) < 1e-12) {
-				t.Errorf("p(x|%s) = %v, want %v", s, got, x)
-			}
-			if got := prob(s, "y"); !(math.Abs(got-(1-x)) < 1e-12) {
-				t.Errorf("p(y|%s) = %v, want %v", s, got, 1-x)
-			}
+			testkit.Near(t, prob(s, "x"), want[s], 1e-12, "p(x|%s)", s)
+			testkit.Near(t, prob(s, "y"), 1-want[s], 1e-12, "p(y|%s)", s)
 		}
 	}
 	m.round()
@@ -91,8 +86,7 @@ func TestDictionaryLimits(t *testing.T) {
 		pairs = append(pairs, "a", "b")
 	}
 	m := newModel1(texts(append(pairs, "late", "tard")...))
-	if len(m.sentences) != dictionaryPairs || len(m.source.words) != 2 {
-		t.Errorf("%d pairs with %d words, want %d with 2", len(m.sentences), len(m.source.words), dictionaryPairs)
-	}
+	testkit.Equal(t, len(m.sentences), dictionaryPairs, "pairs")
+	testkit.Equal(t, len(m.source.words), 2, "words")
 	testkit.Equal(t, LearnDictionary(texts()).Translate("a b"), "a b", "learned of nothing")
 }

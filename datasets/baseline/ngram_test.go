@@ -160,9 +160,7 @@ func TestBitsIsTheMeanOfProb(t *testing.T) {
 			for i, b := range held {
 				sum -= math.Log2(m.Prob(text[2700-known:2700+i], b))
 			}
-			if got, want := m.Bits(context, held), sum/float64(len(held)); math.Abs(got-want) > 1e-12 {
-				t.Errorf("%d-gram after %d bytes: %v bits, want %v", n, known, got, want)
-			}
+			testkit.Near(t, m.Bits(context, held), sum/float64(len(held)), 1e-12, "%d-gram after %d bytes: bits", n, known)
 		}
 		bits := m.Bits(train, held)
 		t.Logf("%d-gram: %.3f bits per byte", n, bits)
@@ -179,13 +177,9 @@ func TestBitsBeginWithoutContext(t *testing.T) {
 	text := []byte("\x00\x00b\x00\x00b\x00\x00b")
 	m := testkit.Must(TrainNGram(3, text))(t)
 	want := -math.Log2(m.Prob(nil, 'a'))/2 - math.Log2(m.Prob([]byte("a"), 'b'))/2
-	if got := m.Bits(nil, []byte("ab")); math.Abs(got-want) > 1e-12 {
-		t.Errorf("%v bits, want %v", got, want)
-	}
+	testkit.Near(t, m.Bits(nil, []byte("ab")), want, 1e-12, "bits")
 	want = -math.Log2(m.Prob(nil, 0))/2 - math.Log2(m.Prob([]byte{0}, 'b'))/2
-	if got := m.Bits(nil, []byte("\x00b")); math.Abs(got-want) > 1e-12 {
-		t.Errorf("%v bits, want %v", got, want)
-	}
+	testkit.Near(t, m.Bits(nil, []byte("\x00b")), want, 1e-12, "bits")
 }
 
 func TestTrainNGramErrors(t *testing.T) {
@@ -217,11 +211,7 @@ func FuzzNGram(f *testing.F) {
 		for b := range 256 {
 			sum += m.Prob(context, byte(b))
 		}
-		if math.Abs(sum-1) > 1e-9 {
-			t.Fatalf("probabilities sum to %v", sum)
-		}
-		if got, want := m.Prob(context, 'a'), bruteProb(string(text), string(context), n, 'a'); math.Abs(got-want) > 1e-12 {
-			t.Fatalf("p(a) = %v, want %v", got, want)
-		}
+		testkit.Near(t, sum, 1, 1e-9, "the sum of probabilities")
+		testkit.Near(t, m.Prob(context, 'a'), bruteProb(string(text), string(context), n, 'a'), 1e-12, "p(a)")
 	})
 }

@@ -41,9 +41,8 @@ func TestParse(t *testing.T) {
 			entry{"plain", "einfach"})
 		got, charset := parsed(t, file)
 		want := []entry{{"Open", "Öffnen"}, {"one file", "eine Datei"}, {"plain", "einfach"}}
-		if !slices.Equal(got, want) || charset != "iso-8859-15" {
-			t.Errorf("%v: %q in %s", order, got, charset)
-		}
+		testkit.EqualAll(t, got, want, "%v", order)
+		testkit.Equal(t, charset, "iso-8859-15", "%v: charset", order)
 		if got, charset := parsed(t, gettexttest.Catalog(order)); got != nil || charset != "" {
 			t.Errorf("%v: an empty catalog has %q in %q", order, got, charset)
 		}
@@ -58,9 +57,8 @@ func TestParseGolden(t *testing.T) {
 		file := testkit.Must(os.ReadFile("testdata/small-" + name + ".mo"))(t)
 		got, charset := parsed(t, file)
 		slices.SortFunc(got, func(a, b entry) int { return strings.Compare(a[0], b[0]) })
-		if !slices.Equal(got, want) || charset != "UTF-8" {
-			t.Errorf("%s: %q in %s, want %q", name, got, charset, want)
-		}
+		testkit.EqualAll(t, got, want, "%s", name)
+		testkit.Equal(t, charset, "UTF-8", "%s: charset", name)
 	}
 }
 
@@ -130,8 +128,7 @@ func FuzzCatalog(f *testing.F) {
 		f.Add(gettexttest.Catalog(order, entry{"", "charset=CHARSET"}, entry{"\x04", "\x00"}, entry{"", ""}))
 	}
 	for _, name := range []string{"little", "big"} {
-		file := testkit.Must(os.ReadFile("testdata/small-" + name + ".mo"))(f)
-		f.Add(file)
+		f.Add(testkit.Must(os.ReadFile("testdata/small-" + name + ".mo"))(f))
 	}
 	f.Add([]byte("GIF89a"))
 	f.Fuzz(func(t *testing.T, file []byte) {

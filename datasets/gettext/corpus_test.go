@@ -16,8 +16,7 @@ import (
 
 func mustRead(t *testing.T, dir string, languages ...string) *Corpus {
 	t.Helper()
-	c := testkit.Must(Read(dir, languages))(t)
-	return c
+	return testkit.Must(Read(dir, languages))(t)
 }
 
 // write writes a catalog with its description and other messages.

@@ -35,10 +35,7 @@ func TestEmulatedRound(t *testing.T) {
 	if !(peaks["1f1b/never/round=0"] < peaks["gpipe/never/round=0"]) {
 		t.Errorf("1f1b holds as much as gpipe: %v", peaks)
 	}
-	r, err := e.Report(log, nil)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
+	r := labtest.Reported(t, e, log)
 	labtest.CheckPlots(t, &lab.Report{Files: r.Files[:1]})
 }
 

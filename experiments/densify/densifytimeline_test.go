@@ -18,10 +18,7 @@ func TestTimelinesMeasure(t *testing.T) {
 	log := records.New(x.Key("smoke"))
 	labtest.CheckLacking(t, x, log)
 	testkit.NoError(t, x.Measure(t.Context(), log, progress.Silent{}))
-	r, err := x.Report(log, nil)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
+	r := labtest.Reported(t, x, log)
 	table := r.Tables[0]
 	if got := table.Printed(); len(got) != 2 || got[0][1] != "ALLGATHER" || got[1][1] != "ALLREDUCE" || table.Rows[1][table.Column("equal")].Text != "yes" {
 		t.Errorf("%v", got)

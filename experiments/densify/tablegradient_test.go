@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
@@ -63,13 +62,11 @@ func TestAccumulatesBothWays(t *testing.T) {
 					held, indices := table.DenseBytes(), int64(0)
 					if way == gpipe.GatherTied {
 						held, indices = table.GatheredBytes(ranks), table.IndexBytes(ranks)
-						if own := table.GatheredBytes(1) + table.IndexBytes(1); o.Received+own != held+indices {
-							t.Errorf("%+v, rank %d of %d: %d bytes received, %d held", table, rank, ranks, o.Received, held+indices)
-						}
+						own := table.GatheredBytes(1) + table.IndexBytes(1)
+						testkit.Equal(t, o.Received+own, held+indices, "%+v, rank %d of %d: bytes received and its own", table, rank, ranks)
 					}
-					if o.Held != held || o.Indices != indices {
-						t.Errorf("%+v, %v, rank %d of %d: %d bytes and %d of indices, want %d and %d", table, way, rank, ranks, o.Held, o.Indices, held, indices)
-					}
+					testkit.Equal(t, o.Held, held, "%+v, %v, rank %d of %d: bytes", table, way, rank, ranks)
+					testkit.Equal(t, o.Indices, indices, "%+v, %v, rank %d of %d: bytes of indices", table, way, rank, ranks)
 				}
 				want := table.ReduceTravels(ranks)
 				if way == gpipe.GatherTied {
@@ -125,16 +122,14 @@ func TestAccumulationRefuses(t *testing.T) {
 	} {
 		_, err := exchange.Run(t.Context(), transport.InProcess(), 1, 0, j)
 		var of *failure.UsageError
-		if err == nil || !strings.Contains(err.Error(), says) || !errors.As(err, &of) {
-			t.Errorf("%v, want %s", err, says)
-		}
+		testkit.Fails(t, err, says)
+		testkit.Equal(t, errors.As(err, &of), true, "a mistake of usage: %v", err)
 	}
 	// A rank that ends lets none wait.
 	ends := transport.Ends(2, func(p place.Place) int { return p.Replica })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, gpipe.GatherTied, 1}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := exchange.Run(ctx, ends[0], 2, 0, &accumulationJob{table, gpipe.GatherTied, 1})
+	testkit.Is(t, err, context.Canceled)
 	testkit.Refused(exchange.Run(t.Context(), ends[1], 2, 1, &accumulationJob{table, gpipe.GatherTied, 1}))(t)
 }

@@ -18,9 +18,7 @@ func TestTiedTableBytes(t *testing.T) {
 		testkit.Equal(t, official.IndexBytes(ranks), want/1024, "%d ranks: bytes of indices", ranks)
 	}
 	testkit.Equal(t, official.DenseBytes(), 138_067_968, "dense")
-	if got := float64(official.GatheredBytes(64)) / float64(official.DenseBytes()); math.Abs(got-82.99) > 0.005 {
-		t.Errorf("%v times the dense gradient", got)
-	}
+	testkit.Near(t, float64(official.GatheredBytes(64))/float64(official.DenseBytes()), 82.99, 0.005, "times the dense gradient")
 }
 
 // A gather that is carried out has as many rows as the formula: those of one rank's
@@ -40,28 +38,21 @@ func TestTiedTableRows(t *testing.T) {
 	for _, row := range rows {
 		bytes += int64(4 * len(row))
 	}
-	if got := small.GatheredBytes(5); got != bytes || small.Elements(5)*4 != bytes {
-		t.Errorf("%d bytes, want %d", got, bytes)
-	}
+	testkit.Equal(t, small.GatheredBytes(5), bytes, "gathered bytes")
+	testkit.Equal(t, small.Elements(5)*4, bytes, "bytes of the elements")
 }
 
 // At 12.5 GB/s a ring of 64 ranks needs 902 ms for the gather and 21.7 ms for the
 // reduction; one rank needs nothing; latency is counted once a message.
 func TestTiedTableSeconds(t *testing.T) {
 	link := clock.Link{Bandwidth: 12.5e9}
-	near := func(what string, got, want, within float64) {
-		t.Helper()
-		if math.Abs(got-want) > within {
-			t.Errorf("%s: %v s, want %v", what, got, want)
-		}
-	}
-	near("gather", official.GatherSeconds(64, link), 0.9023, 5e-5)
-	near("reduce", reduceSeconds(64, official.DenseBytes(), link), 0.02175, 5e-6)
-	near("gather of one", official.GatherSeconds(1, link), 0, 0)
-	near("reduce of one", reduceSeconds(1, official.DenseBytes(), link), 0, 0)
+	testkit.Near(t, official.GatherSeconds(64, link), 0.9023, 5e-5, "gather, s")
+	testkit.Near(t, reduceSeconds(64, official.DenseBytes(), link), 0.02175, 5e-6, "reduce, s")
+	testkit.Near(t, official.GatherSeconds(1, link), 0, 0, "gather of one, s")
+	testkit.Near(t, reduceSeconds(1, official.DenseBytes(), link), 0, 0, "reduce of one, s")
 	link.Latency = 1e-3
-	near("gather with latency", official.GatherSeconds(64, link), 0.9023+63e-3, 5e-5)
-	near("reduce with latency", reduceSeconds(64, official.DenseBytes(), link), 0.02175+126e-3, 5e-6)
+	testkit.Near(t, official.GatherSeconds(64, link), 0.9023+63e-3, 5e-5, "gather with latency, s")
+	testkit.Near(t, reduceSeconds(64, official.DenseBytes(), link), 0.02175+126e-3, 5e-6, "reduce with latency, s")
 }
 
 // The most ranks under a limit fit, and one more does not.

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"math"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -20,9 +19,7 @@ func TestCalibratedRatesGiveWhatTheyWereFittedTo(t *testing.T) {
 		}
 		fitted[n.Accelerator] = true
 		s := testkit.Must(n.cell("", false).Make(t.Context()))(t)
-		if off := s.ExamplesPerSecond/n.Measured - 1; math.Abs(off) > 0.005 {
-			t.Errorf("%s on %s: %.1f examples a second, published %.1f (%+.1f%%)", n.Name, n.Accelerator, s.ExamplesPerSecond, n.Measured, 100*off)
-		}
+		testkit.Near(t, s.ExamplesPerSecond, n.Measured, 0.005*n.Measured, "%s on %s: examples a second, as published", n.Name, n.Accelerator)
 	}
 	for _, n := range c.Spec.Networks {
 		if !fitted[n.Accelerator] {

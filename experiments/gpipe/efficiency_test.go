@@ -29,8 +29,7 @@ func TestModelledKeys(t *testing.T) {
 	for _, id := range []string{"efficiency", "ablation", "table1"} {
 		d := Paper.Experiment(id)
 		labtest.CheckKey(t, func(file string) lab.Experiment {
-			e := testkit.Must(d.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, d, "accelerator: tpuv3", "accelerator: "+file)}))(t)
-			return e
+			return testkit.Must(d.Load(lab.SpecFile{Name: "x.yaml", Text: labtest.Edited(t, d, "accelerator: tpuv3", "accelerator: "+file)}))(t)
 		})
 	}
 	two, three := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load), labtest.Loaded[*table3](t, Paper.Experiment("table3").Load)

@@ -45,9 +45,7 @@ func TestSensitivityScalePart(t *testing.T) {
 	n := scale.Networks[0]
 	n.Accelerator = "p100"
 	p := scalePart("Table 3", scale, n)
-	if len(p.cells) != 3 {
-		t.Fatalf("cells %+v", p.cells)
-	}
+	testkit.Equal(t, len(p.cells), 3, "cells %+v", p.cells)
 	var link accelerator.Variation
 	for _, b := range lab.Named(accelerator.Named, "p100").Bands() {
 		if b.Name == accelerator.Link {
@@ -58,10 +56,8 @@ func TestSensitivityScalePart(t *testing.T) {
 	var values [2][]cells.Figure
 	for i, v := range []accelerator.Variation{{}, link} {
 		testkit.NoError(t, lab.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs([]accelerator.Variation{v})))
-		var err error
-		if values[i], err = p.values(log, v); err != nil || len(values[i]) != 3 {
-			t.Fatal(values[i], err)
-		}
+		values[i] = testkit.Must(p.values(log, v))(t)
+		testkit.Equal(t, len(values[i]), 3, "values")
 	}
 	if math.Abs(values[1][2].X/values[0][2].X-1) < 0.01 {
 		t.Errorf("K = 3, M = 4: %v over a slow link, %v over a fast one", values[1][2], values[0][2])

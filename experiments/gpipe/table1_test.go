@@ -2,12 +2,9 @@ package gpipe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +36,7 @@ func TestTable1Prints(t *testing.T) {
 	for _, n := range e.Spec.Networks {
 		for _, c := range n.Columns {
 			exact := testkit.Must(params(c.candidate.of(n.Model)))(t)
-			if ratio := c.Params.number() / float64(exact); math.Abs(ratio-1) > 0.026 {
-				t.Errorf("%s, %s: printed %s for %d parameters", n.Name, c.Name, c.Params, exact)
-			}
+			testkit.Near(t, c.Params.number()/float64(exact), 1, 0.026, "%s, %s: printed %s for %d parameters: ratio", n.Name, c.Name, c.Params, exact)
 			off := func(a amount) float64 { return math.Abs(a.number()*float64(n.Unit)/float64(12*exact) - 1) }
 			memory, activations := c.memory()
 			if off(memory) > 0.125 || off(memory) > off(activations) {
@@ -76,19 +71,14 @@ func TestTable1LikeStages(t *testing.T) {
 			m := train.Model{Name: train.LanguageModel, Layers: layers, Dim: 32, FF: 64, Heads: 2, Vocab: 200, Seq: 16}
 			built := testkit.Must(m.Build())(t)
 			d := testkit.Must(gpipe.Pipeline{Layers: built, Loss: nn.CrossEntropy{}}.Describe(m.Input(1)))(t)
-			costs, err := e.cuts.flops(m)
-			if err != nil || !slices.Equal(costs, d.FLOPs()) {
-				t.Fatalf("%d layers: costs %v, %v; want %v", layers, costs, err, d.FLOPs())
-			}
+			testkit.EqualAll(t, testkit.Must(e.cuts.flops(m))(t), d.FLOPs(), "%d layers: costs", layers)
 			balance := testkit.Must(e.cuts.balance(m, k))(t)
 			for _, micro := range []int{1, 4, 8} {
 				how := gpipe.Modelling{KeepScores: micro == 4}
 				w := way{K: k}
 				want := testkit.Must(e.allStages(w, m, balance, 8, micro, how))(t)
-				got, err := e.likeStages(w, m, balance, 8, micro, how)
-				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("%d layers, K = %d, micro-batches of %d: %+v, %v; want %+v", layers, k, micro, got, err, want)
-				}
+				got := testkit.Must(e.likeStages(w, m, balance, 8, micro, how))(t)
+				testkit.EqualDeep(t, got, want, "%d layers, K = %d, micro-batches of %d", layers, k, micro)
 			}
 		}
 	}
@@ -138,16 +128,15 @@ func TestTable1LargestModelled(t *testing.T) {
 			if most := l.Memory.Gradients; c.K == 1 && full != paper+most || full <= paper || full > paper+most {
 				t.Errorf("%s: peaks %v beside %d bytes of gradients", c.Name, l.Memory.Peak, most)
 			}
-			held, err := e.largest(n, c, conv, 4)
-			if err != nil || held.Micro < 4 || held.Candidate.Layers > l.Candidate.Layers {
-				t.Errorf("%s, %s: held at 4: %+v, %v", c.Name, conv.Accounting, held, err)
+			held := testkit.Must(e.largest(n, c, conv, 4))(t)
+			if held.Micro < 4 || held.Candidate.Layers > l.Candidate.Layers {
+				t.Errorf("%s, %s: held at 4: %+v", c.Name, conv.Accounting, held)
 			}
 		}
 		before = 0
 	}
-	if _, err := (&estimator{ctx: cancelled(), cuts: e.cuts, seen: map[estimated]memory{}}).memory(way{K: 1}, candidate{Layers: 1}.of(n.Model), 8, 1, gpipe.Modelling{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	_, err := (&estimator{ctx: cancelled(), cuts: e.cuts, seen: map[estimated]memory{}}).memory(way{K: 1}, candidate{Layers: 1}.of(n.Model), 8, 1, gpipe.Modelling{})
+	testkit.Is(t, err, context.Canceled)
 }
 
 func cancelled() context.Context {
@@ -165,12 +154,10 @@ func TestTable1TransformersActivations(t *testing.T) {
 	est := newEstimator(context.Background(), e.partitioner, nn.RMSProp{}, a)
 	for _, c := range n.Columns[1:] {
 		m := testkit.Must(est.memory(c.way, c.candidate.of(n.Model), n.Batch, n.Held, e.convention().storage()))(t)
-		if ratio := float64(m.activations()) / (c.Activations.number() * float64(n.Unit)); math.Abs(ratio-1) > 0.05 {
-			t.Errorf("%s: %s GiB, %.3f of the printed %s", c.Name, n.Unit.of(m.activations()), ratio, c.Activations)
-		}
-		if got, want := m.Params, float64(12*(m.Gradients/4)); math.Abs(float64(got)/want-1) > 1e-3 { // and constants
-			t.Errorf("%s: %d bytes of parameters beside %d of gradients", c.Name, got, m.Gradients)
-		}
+		ratio := float64(m.activations()) / (c.Activations.number() * float64(n.Unit))
+		testkit.Near(t, ratio, 1, 0.05, "%s: %s GiB, printed %s: ratio", c.Name, n.Unit.of(m.activations()), c.Activations)
+		weights := float64(12 * (m.Gradients / 4)) // and constants
+		testkit.Near(t, float64(m.Params), weights, 1e-3*weights, "%s: bytes of parameters beside %d of gradients", c.Name, m.Gradients)
 	}
 }
 
@@ -210,9 +197,8 @@ func TestTable1Trains(t *testing.T) {
 				}
 			}
 		}
-		if _, err := h.way(cancelled(), way{K: 1}); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: %v", err)
-		}
+		_, err := h.way(cancelled(), way{K: 1})
+		testkit.Is(t, err, context.Canceled)
 	}
 }
 
@@ -223,9 +209,7 @@ func TestTable1LeastMicro(t *testing.T) {
 	testkit.Equal(t, testkit.Must(h.leastMicro(way{K: 1}))(t), 2, "micro-batches")
 	testkit.Equal(t, testkit.Must(h.leastMicro(way{K: 1, Naive: true}))(t), 4, "naive")
 	h.Batch = 1
-	if got, err := h.leastMicro(way{K: 1}); err == nil {
-		t.Errorf("one image was accepted: %d", got)
-	}
+	testkit.Refused(h.leastMicro(way{K: 1}))(t)
 }
 
 func TestTable1Judge(t *testing.T) {
@@ -261,9 +245,7 @@ func TestTable1Convolved(t *testing.T) {
 		t.Errorf("%d elements, of which the stem makes %d", got, stem)
 	}
 	m.Filters = 32
-	if twice, err := convolved(m); err != nil || twice != 2*got {
-		t.Errorf("twice the filters make %d elements, %d before; %v", twice, got, err)
-	}
+	testkit.Equal(t, testkit.Must(convolved(m))(t), 2*got, "elements of twice the filters")
 	testkit.Equal(t, testkit.Must(convolved(cellstest.SmallLM))(t), 0, "a network without convolutions")
 }
 

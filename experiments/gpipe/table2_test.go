@@ -1,11 +1,9 @@
 package gpipe
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
-	"gpipebench/internal/progress"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/labtest"
@@ -16,9 +14,8 @@ import (
 // What the paper's sources leave to derive.
 func TestTable2Theory(t *testing.T) {
 	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
-	if v, err := timed.Theory(e.setup(e.Spec.Base), e.setup(lab.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
-		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
-	}
+	v := testkit.Must(timed.Theory(e.setup(e.Spec.Base), e.setup(lab.Cell{K: 4, M: 1})))(t)
+	testkit.Equal(t, fmt.Sprintf("%.3f", v[0].Numbers[0]), "1.077", "gain of K = 4, M = 1")
 }
 
 // Measuring a whole grid leaves what a report needs.
@@ -28,13 +25,9 @@ func TestTable2Measures(t *testing.T) {
 	}
 	e := labtest.Loaded[*table2](t, Paper.Experiment("table2").Load)
 	log := records.New(e.Key("smoke"))
-	testkit.NoError(t, e.Measure(context.Background(), log, progress.Silent{}))
+	labtest.MeasureTwice(t, e, log)
 	r := testkit.Must(e.Report(log, nil))(t)
 	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 4 { // plot, timeline three times
 		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
-	}
-	n := len(log.Names)
-	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil || len(log.Names) != n {
-		t.Errorf("measured again: %d samples more, %v", len(log.Names)-n, err)
 	}
 }

@@ -2,7 +2,6 @@ package gpipe
 
 import (
 	"context"
-	"reflect"
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
@@ -15,9 +14,8 @@ import (
 // The conventions of Table 2 are Table 3's: both are read under the same.
 func TestTable2ModelledConventions(t *testing.T) {
 	two, three, _, err := ModelledTables()
-	if err != nil || !reflect.DeepEqual(two.Conventions, three.Conventions) {
-		t.Errorf("%+v and %+v, %v", two.Conventions, three.Conventions, err)
-	}
+	testkit.NoError(t, err)
+	testkit.EqualDeep(t, two.Conventions, three.Conventions)
 }
 
 // A variation changes what is simulated, wherever an accelerator's figures go.
@@ -26,8 +24,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 	step := func(change func(*accelerator.Accelerator)) *cells.Step {
 		n.Change = change
 		m := testkit.Must(cells.NewModeller(n, false, nil))(t)
-		s := testkit.Must(m.Step(context.Background(), []int{2, 2, 2}, 2, 4))(t)
-		return s
+		return testkit.Must(m.Step(context.Background(), []int{2, 2, 2}, 2, 4))(t)
 	}
 	measured, peak := step(nil), step(accelerator.AtPeak)
 	if measured.Early <= peak.Early {
@@ -39,9 +36,7 @@ func TestTable2ModelledVariations(t *testing.T) {
 			t.Errorf("%s: the step is as long as before", name)
 		}
 	}
-	if free := step(func(a *accelerator.Accelerator) { a.Link = clock.Link{} }); free.Early != measured.Free {
-		t.Errorf("no link: %v s, want %v", free.Early, measured.Free)
-	}
+	testkit.Equal(t, step(func(a *accelerator.Accelerator) { a.Link = clock.Link{} }).Early, measured.Free, "seconds without a link")
 	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !measured.Fits {
 		t.Error("a memory of one byte suffices")
 	}

@@ -32,10 +32,7 @@ func TestValidationRound(t *testing.T) {
 			t.Errorf("%s: emulated %v s, modelled %v by rates, %v by own operations", name, s.Seconds, s.Rates, s.Own)
 		}
 	}
-	r, err := v.Report(log, nil)
-	if err != nil || r.Verdict != nil {
-		t.Fatal(err, r.Verdict)
-	}
+	r := labtest.Reported(t, v, log)
 	table := r.Tables[0]
 	if len(table.Rows) != 9 || !slices.ContainsFunc(table.Notes, func(n string) bool { return strings.HasPrefix(n, "Within 10%: ") }) {
 		t.Errorf("%d rows, notes %q", len(table.Rows), table.Notes)

@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -43,13 +42,10 @@ func TestBucketingCount(t *testing.T) {
 	} {
 		testkit.Equal(t, c.got, c.want, "%s", c.what)
 	}
-	if err := f.Check(); err != nil || f.Batches != 2 {
-		t.Errorf("%d mini-batches, %v", f.Batches, err)
-	}
-	f.Parts[2] = f.Slowest[2] + 1
-	if f.Check() == nil {
-		t.Error("parts larger than all of them at the slowest one's size are accepted")
-	}
+	testkit.NoError(t, f.Check())
+	testkit.Equal(t, f.Batches, 2, "mini-batches")
+	f.Parts[2] = f.Slowest[2] + 1 // larger than all of them at the slowest one's size
+	testkit.Fails(t, f.Check())
 }
 
 // What windows are for, counted on real epochs: longer windows pad less, hosts that take turns
@@ -59,13 +55,8 @@ func TestBucketingFigures(t *testing.T) {
 	of := map[string]*bucketingFigures{}
 	for _, w := range b.Spec.Ways {
 		s := testkit.Must(datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}})))(t)
-		f, err := bucketingCounted(s, 256, []int{1, 8, 64})
-		if err == nil {
-			err = f.Check()
-		}
-		if err != nil {
-			t.Fatal(w.Name, err)
-		}
+		f := testkit.Must(bucketingCounted(s, 256, []int{1, 8, 64}))(t, "%s", w.Name)
+		testkit.NoError(t, f.Check(), "%s", w.Name)
 		of[w.Name] = f
 	}
 	none := of["none"]
@@ -81,9 +72,7 @@ func TestBucketingFigures(t *testing.T) {
 		}
 	}
 	for _, hosts := range []string{"two hosts in turn", "four hosts in turn"} {
-		if r := longest(hosts) / longest("windows of 4"); math.Abs(r-1) > 0.05 {
-			t.Errorf("%s: %v of the positions of one host", hosts, r)
-		}
+		testkit.Near(t, longest(hosts)/longest("windows of 4"), 1, 0.05, "%s: the share of one host's positions", hosts)
 	}
 	if r := longest("hosts apart") / longest("windows of 4"); r < 1.1 {
 		t.Errorf("hosts apart: %v of the positions of one host", r)
@@ -99,9 +88,7 @@ func TestBucketingMeasures(t *testing.T) {
 	labtest.MeasureTwice(t, b, log)
 	p := b.Spec.Profiles["smoke"]
 	testkit.Equal(t, len(log.Names), len(b.Spec.Ways)+len(b.Spec.Trained)*(1+len(p.Seeds)), "samples")
-	if _, err := b.Report(log, nil); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(b.Report(log, nil))(t)
 }
 
 func TestBucketingSpec(t *testing.T) {

@@ -171,8 +171,7 @@ func TestSecondsOfDividedImages(t *testing.T) {
 		s.Accelerator = filepath.Join(t.TempDir(), "own.yaml")
 		text := "name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\nbandwidth: 1e15\noverhead: 0\nlink: {bandwidth: " + link + ", latency: 0}\n"
 		testkit.NoError(t, os.WriteFile(s.Accelerator, []byte(text), 0o600))
-		made := testkit.Must(s.model(t.Context(), n, r))(t)
-		return made
+		return testkit.Must(s.model(t.Context(), n, r))(t)
 	}
 	group, one := step("1e15", r), step("1e15", whole)
 	if group.Reduce != one.Reduce || group.Update != one.Update {

@@ -48,10 +48,7 @@ func TestEvaluationMeasures(t *testing.T) {
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	testkit.Equal(t, len(log.Names), len(x.Spec.Replicas), "samples %v", log.Names)
-	report, err := x.Report(log, nil)
-	if err != nil || report.Verdict != nil {
-		t.Fatal(err, report.Verdict)
-	}
+	report := labtest.Reported(t, x, log)
 	for i, want := range []string{"0", "1", "3", "3"} { // 37 images: 32, and 5
 		testkit.Equal(t, report.Tables[0].Rows[i][report.Tables[0].Column("padded")].Text, want, "row %d: padded", i)
 	}

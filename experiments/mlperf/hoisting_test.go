@@ -16,9 +16,7 @@ func TestHoistingMeasures(t *testing.T) {
 	labtest.MeasureTwice(t, h, log)
 	p := h.Spec.Profiles["smoke"]
 	testkit.Equal(t, len(log.Names), len(h.Runs(p)), "samples")
-	if _, err := h.Report(log, nil); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(h.Report(log, nil))(t)
 	// A sample of another program is strange.
 	l := p.calibrated()[0]
 	other := records.New(h.Key("smoke"))

@@ -3,6 +3,7 @@ package mlperf
 import (
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 )
@@ -12,12 +13,10 @@ func TestInputMeasures(t *testing.T) {
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
 	var s madePairs
-	if err := log.Get(x.Sample(struct{}{}, 0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
-		t.Errorf("%+v, %d samples, %v", s, len(log.Names), err)
-	}
-	if _, err := x.Report(log, nil); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, log.Get(x.Sample(struct{}{}, 0), &s))
+	testkit.Equal(t, s.OfText, x.Spec.Batch, "pairs of text")
+	testkit.Equal(t, len(log.Names), 1, "samples")
+	testkit.Must(x.Report(log, nil))(t)
 }
 
 func TestInputSpec(t *testing.T) {

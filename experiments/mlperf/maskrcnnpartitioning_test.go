@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,17 +76,11 @@ func TestMaskRCNNFLOPs(t *testing.T) {
 		conv(h, w, 1, 256, 3)
 		conv(h, w, 1, 256, 12)
 	}
-	if got := of(graph.Type{Shape: graph.Shape{832, 1344, 3}, DType: graph.F32}, s.first()); got != int64(want) {
-		t.Errorf("first stage: %d, want %d", got, want)
-	}
+	testkit.Equal(t, of(graph.Type{Shape: graph.Shape{832, 1344, 3}, DType: graph.F32}, s.first()), int64(want), "first stage")
 	testkit.Equal(t, s.pixels(), pixels, "pixels of the pyramid")
 	boxes, masks := s.boxes(), s.masks()
-	if got, want := of(boxes.input, boxes.layer), 2*512*(7*7*256*1024+1024*1024+1024*91+1024*4*91); got != int64(want) {
-		t.Errorf("boxes: %d, want %d", got, want)
-	}
-	if got, want := of(masks.input, masks.layer), 2*128*(4*14*14*9*256*256+14*14*256*4*256+28*28*256*91); got != int64(want) {
-		t.Errorf("masks: %d, want %d", got, want)
-	}
+	testkit.Equal(t, of(boxes.input, boxes.layer), 2*512*(7*7*256*1024+1024*1024+1024*91+1024*4*91), "boxes")
+	testkit.Equal(t, of(masks.input, masks.layer), 2*128*(4*14*14*9*256*256+14*14*256*4*256+28*28*256*91), "masks")
 }
 
 // With links, starts of operations and memory that take no time four cores take a quarter of
@@ -100,8 +93,7 @@ func TestMaskRCNNModel(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "own.yaml")
 		testkit.NoError(t, os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nmemory: 16GiB\noverhead: 0\n"+text), 0o600))
 		a := testkit.Must(accelerator.Named(file))(t)
-		made := testkit.Must(s.model(a, 2, cores))(t)
-		return made
+		return testkit.Must(s.model(a, 2, cores))(t)
 	}
 	const free = "bandwidth: 1e18\nlink: {bandwidth: 1e18, latency: 0}\n"
 	one, four := on(free, 1), on(free, 4)
@@ -119,10 +111,7 @@ func TestMaskRCNNModel(t *testing.T) {
 	s.Frozen = 1
 	const slow = "bandwidth: 1e9\nlink: {bandwidth: 1e6, latency: 0.5}\n"
 	pyramid := 2 * 2 * 256 * float64(208*336+104*168+52*84+26*42+13*21) // bytes of two images
-	if got, want := on(slow, 1).Handed, 4*pyramid/1e9; math.Abs(got/want-1) > 1e-9 {
-		t.Errorf("one core: %v s are handed on, want %v", got, want)
-	}
-	if got, want := on(slow, 4).Handed, (1+3./4)*pyramid/1e9+2*(0.5+pyramid/4/1e6); math.Abs(got/want-1) > 1e-9 {
-		t.Errorf("four cores: %v s are handed on, want %v", got, want)
+	for cores, want := range map[int]float64{1: 4 * pyramid / 1e9, 4: (1+3./4)*pyramid/1e9 + 2*(0.5+pyramid/4/1e6)} {
+		testkit.Near(t, on(slow, cores).Handed, want, 1e-9*want, "%d cores: seconds to hand on", cores)
 	}
 }

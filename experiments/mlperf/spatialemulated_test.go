@@ -53,10 +53,8 @@ func TestSpatialEmulatedMeasures(t *testing.T) {
 	x := labtest.Loaded[*spatialEmulated](t, Paper.Experiment("spatial-emulated").Load)
 	log := records.New(x.Key("smoke"))
 	labtest.MeasureTwice(t, x, log)
-	r, err := x.Report(log, nil)
-	if err != nil || r.Verdict != nil || len(log.Names) != len(x.Spec.Parts) {
-		t.Fatal(err, r.Verdict, log.Names)
-	}
+	labtest.Reported(t, x, log)
+	testkit.Equal(t, len(log.Names), len(x.Spec.Parts), "samples %v", log.Names)
 	var of, one partedStep
 	testkit.NoError(t, log.Get(x.Sample(4, 0), &of))
 	for _, d := range append(computing, program.Exchange) {
@@ -64,9 +62,8 @@ func TestSpatialEmulatedMeasures(t *testing.T) {
 			t.Errorf("%v: %+v", d, w)
 		}
 	}
-	if err := log.Get(x.Sample(1, 0), &one); err != nil || one.Work != nil {
-		t.Errorf("one part: %v, %+v", err, one)
-	}
+	testkit.NoError(t, log.Get(x.Sample(1, 0), &one))
+	testkit.Equal(t, len(one.Work), 0, "works of one part")
 }
 
 func TestSpatialEmulatedSpec(t *testing.T) {

@@ -1,7 +1,6 @@
 package mlperf
 
 import (
-	"math"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
@@ -48,9 +47,7 @@ func TestUpdateMeasuredProportions(t *testing.T) {
 			of := x.Spec.Profiles[updateMeasuredProfile].Networks[i]
 			ours := testkit.Must(updateProportion(of.Model, of.Examples))(t)
 			paper := testkit.Must(updateProportion(n.Of, n.Examples))(t)
-			if r := ours / paper; math.Abs(r-1) > 0.1 {
-				t.Errorf("%s, %s: %.3g parameters for a million operations, the paper's %.3g: a ratio of %.3f", updateMeasuredProfile, n.ID, ours, paper, r)
-			}
+			testkit.Near(t, ours/paper, 1, 0.1, "%s, %s: %.3g parameters for a million operations, the paper's %.3g: ratio", updateMeasuredProfile, n.ID, ours, paper)
 		}
 	}
 }
@@ -65,9 +62,7 @@ func TestUpdateMeasuredMeasures(t *testing.T) {
 	testkit.NoError(t, timed.InThisProcess(t.Context(), r, log, progress.Silent{}))
 	report := testkit.Must(x.Report(log, nil))(t)
 	for _, row := range report.Tables[0].Rows {
-		if got := row[report.Tables[0].Column("as planned")]; got.Text != "yes" {
-			t.Errorf("%v: as planned: %v", row[:3], got)
-		}
+		testkit.Equal(t, row[report.Tables[0].Column("as planned")].Text, "yes", "%v: as planned", row[:3])
 	}
 }
 

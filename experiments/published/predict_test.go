@@ -36,9 +36,9 @@ func TestEveryDimensionIsModelled(t *testing.T) {
 			t.Errorf("%s: %s", row.ID, reason)
 			continue
 		}
-		p, err := tables.predict(t.Context(), table, row, nil)
-		if err != nil || !(p.Seconds > 0) || p.Bytes < 1 {
-			t.Errorf("%+v: %+v, %v", *row, p, err)
+		p := testkit.Must(tables.predict(t.Context(), table, row, nil))(t, "%+v", *row)
+		if !(p.Seconds > 0) || p.Bytes < 1 {
+			t.Errorf("%+v: %+v", *row, p)
 		}
 	}
 }
@@ -51,8 +51,7 @@ func TestPredictionsFollowTheLayout(t *testing.T) {
 		row := table.Rows[0]
 		row.Layers, row.Hidden, row.Heads, row.Seq = 8, 1024, 16, 512
 		change(&row)
-		p := testkit.Must(tables.predict(t.Context(), table, &row, nil))(t)
-		return p
+		return testkit.Must(tables.predict(t.Context(), table, &row, nil))(t)
 	}
 	one, more := of(func(*Row) {}), of(func(r *Row) { r.Devices = 8 })
 	if !(more.Seconds < one.Seconds) || !(more.Bytes < one.Bytes) { // ZeRO 1

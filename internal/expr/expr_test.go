@@ -63,9 +63,7 @@ func TestIntervals(t *testing.T) {
 		`none() && 1 < 2`: Undecided, `none() && 2 < 1`: No, `none() || 1 < 2`: Yes, `none() || 2 < 1`: Undecided, `!none()`: Undecided,
 		`nan() < 1`: No, `nan() > 1`: No, `nan() <= 1`: No, `nan() >= 1`: No, `nan() == nan()`: No, `rising(1, nan())`: No,
 	} {
-		if got, err := numbers.Evaluate(text); got != want || err != nil {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Must(numbers.Evaluate(text))(t), want, "%s", text)
 	}
 	for n, want := range map[Number]string{{2, 1, 3}: "2 [1, 3]", Exact(1.5): "1.5", Between(1, 2, 3): "1 [1, 3]"} {
 		testkit.Equal(t, n.String(), want)
@@ -82,14 +80,10 @@ func TestSeries(t *testing.T) {
 	for text, want := range map[string]string{
 		`rounds + 1`: "[2 3 5]", `8 / rounds`: "[8 4 2]", `rounds * two`: "[3 6]", `two - rounds`: "[2 1]", `rounds / none`: "[]", `none + 1`: "[]",
 	} {
-		if got, err := own.Evaluate(text); fmt.Sprint(got) != want || err != nil {
-			t.Errorf("%s is %v, %v; want %s", text, got, err, want)
-		}
+		testkit.Equal(t, fmt.Sprint(testkit.Must(own.Evaluate(text))(t)), want, "%s", text)
 	}
 	for _, text := range []string{`rounds < 1`, `rounds + "a"`, `min(rounds)`} {
-		if got, err := own.Evaluate(text); err == nil {
-			t.Errorf("%s is %v", text, got)
-		}
+		testkit.Refused(own.Evaluate(text))(t)
 	}
 }
 

@@ -44,11 +44,9 @@ func TestWhere(t *testing.T) {
 			t.Errorf("%s: %q, %v, trace\n%s", what, line, ok, trace)
 		}
 	}
-	if line, _, _ := Report(recovered(func() { _ = strings.Repeat("a", -1) })); !strings.Contains(line, "in internal/failure.TestWhere.func") {
-		t.Errorf("a panic of the library: %q", line)
-	}
-	if _, _, ok := Report(errors.New("boom")); ok {
-		t.Error("an error became a defect")
-	}
+	line, _, _ := Report(recovered(func() { _ = strings.Repeat("a", -1) })) // a panic of the library
+	testkit.Has(t, line, "in internal/failure.TestWhere.func")
+	_, _, ok := Report(errors.New("boom"))
+	testkit.Equal(t, ok, false, "an error is a defect")
 	testkit.Is(t, recovered(func() { panic(os.ErrExist) }), os.ErrExist)
 }

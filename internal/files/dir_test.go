@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,9 +21,7 @@ func filled(content string) func(dir string) error {
 func TestRemoveDir(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "dir")
 	testkit.NoError(t, errors.Join(WriteDir(name, filled("x")), RemoveDir(name)))
-	if left, err := os.ReadDir(filepath.Dir(name)); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v", left, err)
-	}
+	testkit.Equal(t, len(testkit.Must(os.ReadDir(filepath.Dir(name)))(t)), 0, "entries that are left")
 	testkit.Is(t, RemoveDir(name), fs.ErrNotExist)
 }
 
@@ -46,14 +45,9 @@ func TestSweep(t *testing.T) {
 		return errors.Join(err, filled("outer")(own))
 	})
 	testkit.NoError(t, err)
-	entries, err := os.ReadDir(dir)
-	if want := len(other) + 1 + 3; err != nil || len(entries) != want { // the link, and what was written
-		t.Errorf("%d files and directories, %v, want %d", len(entries), err, want)
-	}
+	testkit.Equal(t, len(testkit.Must(os.ReadDir(dir))(t)), len(other)+1+3, "files and directories: the link, and what was written, too")
 	for _, name := range []string{"outer", "inner"} {
-		if got, err := os.ReadFile(filepath.Join(dir, name, "file")); string(got) != name {
-			t.Errorf("%s has %q, %v", name, got, err)
-		}
+		testkit.Equal(t, string(testkit.Must(os.ReadFile(filepath.Join(dir, name, "file")))(t)), name)
 	}
 }
 
@@ -72,15 +66,14 @@ func TestLocks(t *testing.T) {
 	} {
 		for range 2 {
 			unlock := testkit.Must(lock(name))(t)
-			if _, err := lock(name); !errors.Is(err, ErrInUse) || err.Error() != name+": another process adds to it" {
-				t.Errorf("locked twice: %v", err)
-			}
+			_, err := lock(name)
+			testkit.Is(t, err, ErrInUse)
+			testkit.Equal(t, fmt.Sprint(err), name+": another process adds to it")
 			unlock()
 		}
 	}
-	if _, err := LockDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing one: %v", err)
-	}
+	_, err := LockDir(filepath.Join(dir, "missing"))
+	testkit.Is(t, err, fs.ErrNotExist)
 }
 
 // A directory is made also while others, below the same parent, come and go with the

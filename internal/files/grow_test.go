@@ -1,6 +1,8 @@
 package files
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,20 +26,16 @@ func TestGrow(t *testing.T) {
 		has(t, name, piece.want)
 	}
 	testkit.NoError(t, g.Close())
-	if _, err := g.Write(nil); err == nil || err.Error() != link+": file already closed" {
-		t.Errorf("after Close: %v", err)
-	}
-	if st, err := os.Lstat(link); err != nil || st.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is %v now, %v", st, err)
-	}
+	_, err = g.Write(nil)
+	testkit.Equal(t, fmt.Sprint(err), link+": file already closed")
+	testkit.Equal(t, testkit.Must(os.Lstat(link))(t).Mode().Type(), fs.ModeSymlink, "the link")
 	for name, want := range map[string]string{
 		dir:                              "is a directory, want the name of a file",
 		filepath.Join(dir, "no", "file"): "no such file or directory",
 		filepath.Join(name, "beneath"):   "not a directory",
 	} {
-		if _, _, err := Grow(name, nil); err == nil || err.Error() != name+": "+want {
-			t.Errorf("%s: %v, want %s", name, err, want)
-		}
+		_, _, err := Grow(name, nil)
+		testkit.Equal(t, fmt.Sprint(err), name+": "+want)
 	}
 }
 

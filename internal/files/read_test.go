@@ -24,9 +24,7 @@ func TestReadLimits(t *testing.T) {
 	write(t, above, "0123456789a")
 	write(t, sparse, "")
 	testkit.NoError(t, os.Truncate(sparse, 1<<42))
-	if got, err := Read(at, ten); string(got) != "0123456789" || err != nil {
-		t.Errorf("at the limit: %q, %v", got, err)
-	}
+	testkit.Equal(t, string(testkit.Must(Read(at, ten))(t)), "0123456789", "at the limit")
 	for name, want := range map[string]string{
 		above:                     "11 bytes, want a spec of up to 10 bytes",
 		sparse:                    "4398046511104 bytes, want a spec of up to 10 bytes",
@@ -41,18 +39,15 @@ func TestReadLimits(t *testing.T) {
 		if !errors.As(err, &e) || e.Name != name || err.Error() != Printable(name)+": "+want {
 			t.Errorf("Read(%q): error %v, want %s", name, err, want)
 		}
-		if _, _, other := OpenRegular(name, ten); other == nil || !strings.HasPrefix(other.Error(), Printable(name)+": "+strings.Split(want, ",")[0]) {
-			t.Errorf("OpenRegular(%q): error %v, want %s", name, other, want)
-		}
+		_, _, err = OpenRegular(name, ten)
+		testkit.FailsFirst(t, err, Printable(name)+": "+strings.Split(want, ",")[0])
 	}
-	if _, err := Read(filepath.Join(dir, "no"), ten); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
-	}
-	if f, size, err := OpenRegular(at, ten); err != nil || size != 10 {
-		t.Errorf("%d bytes, %v", size, err)
-	} else {
-		f.Close()
-	}
+	_, err := Read(filepath.Join(dir, "no"), ten)
+	testkit.Is(t, err, fs.ErrNotExist)
+	f, size, err := OpenRegular(at, ten)
+	testkit.NoError(t, err)
+	testkit.Equal(t, size, 10, "bytes")
+	f.Close()
 }
 
 // From a reader of unknown size ReadAll returns everything, and the reader's

@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -29,9 +30,7 @@ func has(t *testing.T, name, want string) {
 
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
-	if left, _ := filepath.Glob(filepath.Join(dir, ".unfinished-*")); len(left) > 0 {
-		t.Errorf("left over: %v", left)
-	}
+	testkit.EqualAll(t, testkit.Must(filepath.Glob(filepath.Join(dir, ".unfinished-*")))(t), nil, "left over")
 }
 
 func write(t *testing.T, name, content string) {
@@ -63,9 +62,8 @@ func TestAllOrNothing(t *testing.T) {
 			}
 			return boom
 		})
-		if !errors.Is(err, boom) || err.Error() != name+": no more" {
-			t.Errorf("error %v", err)
-		}
+		testkit.Is(t, err, boom)
+		testkit.Equal(t, fmt.Sprint(err), name+": no more")
 		has(t, file, before)
 		nothingLeft(t, filepath.Dir(name))
 	}
@@ -134,10 +132,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 	} {
 		link := dir + "/" + name // not cleaned
 		testkit.Equal(t, CheckWritable(link), nil)
-		if err := Write(link, text(name)); err != nil {
-			t.Error(err)
-			continue
-		}
+		testkit.NoError(t, Write(link, text(name)))
 		has(t, filepath.Join(real, leadsTo), name)
 		if said, err := os.Readlink(link); links[name] != "" && (err != nil || said != links[name]) {
 			t.Errorf("link %s is now %q, %v", name, said, err)

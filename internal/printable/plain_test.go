@@ -34,7 +34,5 @@ func TestFold(t *testing.T) {
 	const text = "Delayed reduction: the same parameters, more activations"
 	lines := Fold(text, func(line string) bool { return len(line) <= 16 })
 	testkit.Equal(t, strings.Join(lines, "|"), "Delayed|reduction: the|same parameters,|more activations", "%q", lines)
-	if got := Fold("activations", func(string) bool { return false }); len(got) != 1 || got[0] != "activations" {
-		t.Errorf("one word: %q", got)
-	}
+	testkit.EqualAll(t, Fold("activations", func(string) bool { return false }), []string{"activations"}, "one word")
 }

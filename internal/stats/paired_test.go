@@ -1,11 +1,10 @@
 package stats
 
 import (
-	"math"
 	"testing"
-)
 
-func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
+	"gpipebench/internal/testkit"
+)
 
 // Quantiles as in printed tables.
 func TestStudentQuantile(t *testing.T) {
@@ -14,9 +13,7 @@ func TestStudentQuantile(t *testing.T) {
 		degrees int
 		want    float64
 	}{{0.975, 4, 2.776}, {0.95, 4, 2.132}, {0.975, 1, 12.706}, {0.95, 9, 1.833}} {
-		if got := studentQuantile(c.p, c.degrees); !near(got, c.want, 0.0005) {
-			t.Errorf("%v with %d degrees: %v, want %v", c.p, c.degrees, got, c.want)
-		}
+		testkit.Near(t, studentQuantile(c.p, c.degrees), c.want, 0.0005, "%v with %d degrees", c.p, c.degrees)
 	}
 }
 
@@ -25,31 +22,28 @@ func TestStudentQuantile(t *testing.T) {
 // times that, the 90% interval 2 ± 2.13185 times that.
 func TestPairs(t *testing.T) {
 	p := Pairs([]float64{11, 22, 33, 44, 50}, []float64{10, 20, 30, 40, 50})
-	if p.N != 5 || p.Mean != 2 || !near(p.sd, 1.58114, 1e-5) {
-		t.Fatalf("%+v", p)
-	}
-	if lo, hi, ok := p.Interval(0.95); !ok || !near(lo, 0.03676, 1e-4) || !near(hi, 3.96324, 1e-4) {
-		t.Errorf("95%% interval [%v, %v], %v", lo, hi, ok)
-	}
+	testkit.Equal(t, p.N, 5, "pairs")
+	testkit.Equal(t, p.Mean, 2, "mean")
+	testkit.Near(t, p.sd, 1.58114, 1e-5, "deviation")
+	lo, hi, ok := p.Interval(0.95)
+	testkit.Equal(t, ok, true, "there is an interval")
+	testkit.Near(t, lo, 0.03676, 1e-4, "lower end")
+	testkit.Near(t, hi, 3.96324, 1e-4, "upper end")
 	// The 90% interval ends at 2 + 1.50745.
 	margin, ok := p.SmallestMargin(0.05)
-	if !ok || !near(margin, 3.50745, 1e-4) {
-		t.Errorf("smallest margin %v, %v", margin, ok)
-	}
+	testkit.Equal(t, ok, true, "there is a margin")
+	testkit.Near(t, margin, 3.50745, 1e-4, "smallest margin")
 	// At that margin p is exactly 5%; at 2, the mean, it is one half.
 	for _, c := range []struct{ margin, want float64 }{{3.50745, 0.05}, {2, 0.5}, {1, 0.88495}, {4, 0.02355}} {
-		if got := p.Equivalence(c.margin); !near(got, c.want, 2e-3) {
-			t.Errorf("margin %v: p = %v, want %v", c.margin, got, c.want)
-		}
+		testkit.Near(t, p.Equivalence(c.margin), c.want, 2e-3, "margin %v: p", c.margin)
 	}
 	// The sign of the difference does not matter.
 	q := Pairs([]float64{10, 20, 30, 40, 50}, []float64{11, 22, 33, 44, 50})
 	if q.Mean != -2 || q.Equivalence(4) != p.Equivalence(4) {
 		t.Errorf("the other way round: mean %v, p = %v and %v", q.Mean, q.Equivalence(4), p.Equivalence(4))
 	}
-	if got, _ := q.SmallestMargin(0.05); got != margin {
-		t.Errorf("the other way round: smallest margin %v, want %v", got, margin)
-	}
+	other, _ := q.SmallestMargin(0.05)
+	testkit.Equal(t, other, margin, "the other way round: smallest margin")
 }
 
 // A single pair shows nothing, and equal differences have no spread.

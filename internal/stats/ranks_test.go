@@ -1,6 +1,10 @@
 package stats
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/internal/testkit"
+)
 
 // Rank correlations that can be had by hand, 1 - 6 sum(d^2) / (n (n^2 - 1)) without ties.
 func TestRankCorrelation(t *testing.T) {
@@ -16,8 +20,6 @@ func TestRankCorrelation(t *testing.T) {
 		{[]float64{4, 4, 4}, []float64{1, 2, 3}, 0},
 		{[]float64{1, 2, 3}, []float64{4, 4, 4}, 0},
 	} {
-		if got := RankCorrelation(c.xs, c.ys); !near(got, c.want, 1e-12) {
-			t.Errorf("%v, %v: %v, want %v", c.xs, c.ys, got, c.want)
-		}
+		testkit.Near(t, RankCorrelation(c.xs, c.ys), c.want, 1e-12, "%v, %v", c.xs, c.ys)
 	}
 }

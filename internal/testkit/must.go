@@ -3,6 +3,7 @@ package testkit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +46,15 @@ func Fails(t testing.TB, err error, says ...string) {
 		t.Errorf("error %v\nwant one line", err)
 	} else {
 		Has(t, err.Error(), says...)
+	}
+}
+
+// FailsFirst is Fails of an error that begins so.
+func FailsFirst(t testing.TB, err error, begins string, says ...string) {
+	t.Helper()
+	Fails(t, err, says...)
+	if err != nil && !strings.HasPrefix(err.Error(), begins) {
+		t.Errorf("error %v, want %q first", err, begins)
 	}
 }
 
@@ -103,6 +113,14 @@ func EqualDeep(t testing.TB, got, want any, what ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		differ(t, got, want, what)
+	}
+}
+
+// Near checks a number that may be off by a tolerance; NaN is never near.
+func Near(t testing.TB, got, want, tolerance float64, what ...any) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance) {
+		t.Errorf("%s%v, want %v within %v", label(what), got, want, tolerance)
 	}
 }
 

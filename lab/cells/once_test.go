@@ -28,13 +28,10 @@ func TestOnce(t *testing.T) {
 			}
 			return 7, nil
 		})
-		if _, err := get(); err != broken {
-			t.Errorf("%s, at first: %v", name, err)
-		}
+		_, err := get()
+		testkit.Equal(t, err, broken, "%s, at first", name)
 		for range 2 {
-			if v, err := get(); v != 7 || err != nil {
-				t.Errorf("%s, then: %d, %v", name, v, err)
-			}
+			testkit.Equal(t, testkit.Must(get())(t), 7, "%s, then", name)
 		}
 		testkit.Equal(t, calls, 2, "%s: calls", name)
 	}

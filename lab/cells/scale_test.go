@@ -51,9 +51,8 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 			}
 			// Guesses that are far off.
 			for _, guess := range []float64{1, 1000} {
-				if got, err := cells.FilledFrom(m, ctx, sizes, 4, guess, most); err != nil || got.Micro != want {
-					t.Errorf("%d KiB, guessing %v: %d examples, %v; want %d", kib, guess, got.Micro, err, want)
-				}
+				got := testkit.Must(cells.FilledFrom(m, ctx, sizes, 4, guess, most))(t)
+				testkit.Equal(t, got.Micro, want, "%d KiB, guessing %v: examples", kib, guess)
 			}
 		}
 	}
@@ -64,10 +63,8 @@ func TestModellerCosts(t *testing.T) {
 	ctx := context.Background()
 	m := testkit.Must(cells.NewModeller(&cells.Network{On: cells.On{Model: cellstest.SmallLM, Accelerator: cellstest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}}, false, nil))(t)
 	at := func(cost train.Cost, micro int) float64 {
-		costs, err := m.Costs(ctx, cost, micro)
-		if err != nil || len(costs) != 6 {
-			t.Fatal(costs, err)
-		}
+		costs := testkit.Must(m.Costs(ctx, cost, micro))(t)
+		testkit.Equal(t, len(costs), 6, "costs")
 		return costs[2]
 	}
 	if !(at(train.Time, 16) > 2*at(train.Time, 1)) || at(train.FLOPs, 16) != at(train.FLOPs, 1) || at(train.Memory, 16) != at(train.Memory, 1) || at(train.Memory, 1) == at(train.FLOPs, 1) {

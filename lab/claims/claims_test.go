@@ -2,12 +2,12 @@ package claims
 
 import (
 	"errors"
-	"gpipebench/experiments"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"gpipebench/experiments"
 	"gpipebench/internal/expr"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/testkit"
@@ -43,9 +43,7 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%s is of no paper", c.ID)
 		}
 	}
-	if cells != 2*17 { // modelled and measured, and K = 8 over K = 2 of AmoebaNet
-		t.Errorf("%d cells of Table 2", cells)
-	}
+	testkit.Equal(t, cells, 2*17, "cells of Table 2, modelled and measured, and K = 8 over K = 2 of AmoebaNet")
 }
 
 const goodLedger = `versions: {N: the paper}
@@ -93,20 +91,16 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 			t.Fatalf("no %q", c.old)
 		}
 		_, err := parseLedger("claims.yaml", []byte(text))
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
-		}
+		testkit.FailsFirst(t, err, c.want)
 	}
-	if _, err := parseLedger("claims.yaml", []byte(goodLedger)); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(parseLedger("claims.yaml", []byte(goodLedger)))(t)
 }
 
 // A claim on two bases is two claims.
 func TestClaimsByBasis(t *testing.T) {
-	l, err := parseLedger("claims.yaml", []byte(strings.Replace(goodLedger, "check: {", "check: {modelled: 3 / 2, ", 1)))
-	if err != nil || len(l.Claims) != 2 || l.Claims[0].ID != "a-modelled" || l.Claims[1].ID != "a-measured" || l.Claims[0].Basis != Modelled || l.Claims[0].check != "3 / 2" {
-		t.Fatalf("%+v, %v", l, err)
+	l := testkit.Must(parseLedger("claims.yaml", []byte(strings.Replace(goodLedger, "check: {", "check: {modelled: 3 / 2, ", 1))))(t)
+	if len(l.Claims) != 2 || l.Claims[0].ID != "a-modelled" || l.Claims[1].ID != "a-measured" || l.Claims[0].Basis != Modelled || l.Claims[0].check != "3 / 2" {
+		t.Fatalf("%+v", l)
 	}
 }
 
@@ -181,12 +175,8 @@ func TestExpressions(t *testing.T) {
 		{`rising(1, 2, 3) && !rising(1, 1)`, expr.Yes},
 		{`abs(-2) + min(3, 1) * max(1, 4) - 7.0/2`, expr.Exact(2.5)},
 	} {
-		if err := checkExpression(c.text); err != nil {
-			t.Errorf("%s: %v", c.text, err)
-			continue
-		}
-		e := newEvaluator(claimTables())
-		testkit.Equal(t, testkit.Must(e.Evaluate(c.text))(t), c.want, "%s", c.text)
+		testkit.NoError(t, checkExpression(c.text), "%s", c.text)
+		testkit.Equal(t, testkit.Must(newEvaluator(claimTables()).Evaluate(c.text))(t), c.want, "%s", c.text)
 	}
 	for _, text := range []string{
 		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`,
@@ -203,9 +193,7 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`1 +`, `os.Exit(1)`, `func() {}()`, `cell[1]`, `nothing(1)`, ""} {
-		if err := checkExpression(text); err == nil {
-			t.Errorf("%s: no error", text)
-		}
+		testkit.Fails(t, checkExpression(text))
 	}
 }
 
@@ -228,16 +216,14 @@ func TestEvidence(t *testing.T) {
 		{`cell("a", "speed", "K", 2) < cell("b", "modelled, filled", "K", 2)`, []string{"a, K = 2: 1.50 speed", "b, K = 2: 6.37 * (modelled, filled)"}},
 	} {
 		e := newEvaluator(tables)
-		if _, err := e.Evaluate(c.text); err != nil || !slices.Equal(e.reads.texts(), c.want) {
-			t.Errorf("%s: %q, %v; want %q", c.text, e.reads.texts(), err, c.want)
-		}
+		testkit.Must(e.Evaluate(c.text))(t, "%s", c.text)
+		testkit.EqualAll(t, e.reads.texts(), c.want, "%s", c.text)
 	}
 	// A figure that rests on a step without room is marked.
 	c := Claim{Kind: Ratio, Paper: "6.3", check: `cell("b", "modelled, filled", "K", 2)`, tolerance: &Tolerance{Percent: 5}}
-	got, err := c.judge(newEvaluator(tables))
-	if err != nil || got.here() != "6.37 * (+1.11%)" || got.Verdict != Reproduced {
-		t.Errorf("%s, %s, %v", got.here(), got.Verdict, err)
-	}
+	got := testkit.Must(c.judge(newEvaluator(tables)))(t)
+	testkit.Equal(t, got.here(), "6.37 * (+1.11%)")
+	testkit.Equal(t, got.Verdict, Reproduced)
 	v := &Verification{Claims: []Judgement{got}}
 	testkit.Has(t, strings.Join(v.Tables()[0].Notes, " "), "An asterisk:")
 }
@@ -329,13 +315,11 @@ func TestVerdicts(t *testing.T) {
 		{Claim{Kind: Tested}, ByTest},
 		{Claim{Kind: NotHere, Shows: evidences{{"v", `text("b", "x")`}}}, NotAttempted},
 	} {
-		got, err := c.claim.judge(newEvaluator(claimTables()))
-		if err != nil || got.Verdict != c.want {
-			t.Errorf("%+v: %s, %v, want %s", c.claim, got.Verdict, err, c.want)
-		}
+		got := testkit.Must(c.claim.judge(newEvaluator(claimTables())))(t, "%+v", c.claim)
+		testkit.Equal(t, got.Verdict, c.want, "%+v", c.claim)
 	}
-	got, err := ratio("1.6", 13, speed).judge(newEvaluator(claimTables()))
-	if err != nil || got.here() != "1.5 [1.4, 1.6] (-6.25%)" || got.Profile != "quick" || got.Seconds != 7 || got.Bytes != 5 || !slices.Equal(got.Records, []string{"x"}) {
-		t.Errorf("%+v, %v", got, err)
+	got := testkit.Must(ratio("1.6", 13, speed).judge(newEvaluator(claimTables())))(t)
+	if got.here() != "1.5 [1.4, 1.6] (-6.25%)" || got.Profile != "quick" || got.Seconds != 7 || got.Bytes != 5 || !slices.Equal(got.Records, []string{"x"}) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -51,9 +51,9 @@ func TestVerdictsByDesign(t *testing.T) {
 		testkit.NoError(t, c.is.judge(tables))
 		e := newEvaluator(tables)
 		e.families = map[string]*judged{"x": c.is}
-		got, err := Claim{Kind: StandIn, Design: "x/a"}.judge(e)
-		if err != nil || got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {
-			t.Errorf("%s: %s, %q, %q, %v; want %s, %q, %q", c.name, got.Verdict, got.Why, got.Shown, err, c.want, c.why, c.shown)
+		got := testkit.Must(Claim{Kind: StandIn, Design: "x/a"}.judge(e))(t, "%s", c.name)
+		if got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {
+			t.Errorf("%s: %s, %q, %q; want %s, %q, %q", c.name, got.Verdict, got.Why, got.Shown, c.want, c.why, c.shown)
 		}
 		if got.Kind != StandIn || !slices.Equal(got.Records, []string{"x"}) || got.Seconds != 7 {
 			t.Errorf("%s: %+v", c.name, got)
@@ -104,10 +104,8 @@ func TestDesignedClaimsCanTurn(t *testing.T) {
 					}
 				}
 				moved.Comparisons[i].Differences = differences
-				results, err := moved.Judge(func(lab.Gate) verdict.Passed { return verdict.Yes })
-				if err != nil || results[i].Verdict != want {
-					t.Errorf("%s/%s at %g: %+v, %v, want %s", id, p.Name, mean, results[i], err, want)
-				}
+				results := testkit.Must(moved.Judge(func(lab.Gate) verdict.Passed { return verdict.Yes }))(t)
+				testkit.Equal(t, results[i].Verdict, want, "%s/%s at %g", id, p.Name, mean)
 			}
 		}
 	}

@@ -75,11 +75,7 @@ func TestDocuments(t *testing.T) {
 			tables := testkit.Must(filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables")))(t)
 			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/", claims.Committed(t, filepath.Join(root, dir))})
 		}
-		got, err := d.regenerate(string(text))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		got := testkit.Must(d.regenerate(string(text)))(t)
 		if lines := strings.Count(got, "\n"); base == "ARTIFACT.md" && lines > 120 {
 			t.Errorf("%s: %d lines, want 120 at most", base, lines)
 		}
@@ -88,8 +84,8 @@ func TestDocuments(t *testing.T) {
 				continue
 			} else if !*labtest.Update {
 				t.Errorf("%s is not what the reference gives (%v); write it anew: make reference", file, err)
-			} else if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
+			} else {
+				testkit.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 			}
 		}
 		if got == string(text) {
@@ -361,10 +357,8 @@ func TestValuesInProse(t *testing.T) {
 		return 12.5, nil
 	}}
 	const names = "\n<!-- values\none = a | b | %.1f%%\n-->\n"
-	got, err := d.regenerate("x <!-- value: one -->old<!-- end --> y, <!-- value: one --><!-- end -->." + names)
-	if want := "x <!-- value: one -->12.5%<!-- end --> y, <!-- value: one -->12.5%<!-- end -->." + names; err != nil || got != want {
-		t.Errorf("%v\n%s", err, got)
-	}
+	got := testkit.Must(d.regenerate("x <!-- value: one -->old<!-- end --> y, <!-- value: one --><!-- end -->." + names))(t)
+	testkit.Equal(t, got, "x <!-- value: one -->12.5%<!-- end --> y, <!-- value: one -->12.5%<!-- end -->."+names)
 	for text, want := range map[string]string{
 		"<!-- value: two -->1<!-- end -->" + names: "page.md: no value two",
 		"nothing" + names:                          "page.md: value one is nowhere shown",
@@ -373,9 +367,8 @@ func TestValuesInProse(t *testing.T) {
 		"\n<!-- values\none = c\n-->":              `page.md: "one = c": want a name of its own`,
 		"<!-- value: one -->1<!-- end -->" + names[:len(names)-5] + "\none = a | b | %v\n-->": `page.md: "one = a | b | %v": want a name of its own`,
 	} {
-		if _, err := d.regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		_, err := d.regenerate(text)
+		testkit.FailsFirst(t, err, want)
 	}
 }
 
@@ -388,9 +381,8 @@ func TestLinks(t *testing.T) {
 		text := testkit.Must(os.ReadFile(name))(t)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			found++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
-				t.Errorf("%s refers to %s, which is not there", filepath.Base(name), m[1])
-			}
+			_, err := os.Stat(filepath.Join(filepath.Dir(name), m[1]))
+			testkit.Equal(t, err, nil, "%s refers to %s", filepath.Base(name), m[1])
 		}
 	}
 	if found == 0 {

@@ -93,13 +93,13 @@ func TestExcerpt(t *testing.T) {
 	table.Add("a|b", 1, "x", 2)
 	var b strings.Builder
 	testkit.NoError(t, table.Write(&b, "markdown"))
-	got, err := excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)")
+	got := testkit.Must(excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)"))(t)
 	want := `**A sample** ([notes](there.md))
 
 | what | modelled | 95% |
 `
-	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
-		t.Errorf("%v\n%s", err, got)
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
+		t.Error(got)
 	}
 	testkit.Refused(excerpt(b.String(), "what; meant", "[notes](there.md)"))(t, `no column "meant"`)
 	for text, want := range map[string]string{
@@ -107,9 +107,8 @@ func TestExcerpt(t *testing.T) {
 		"a\n<!-- end -->":   "README.md:2: an end without",
 		"<!-- table: none -->\n<!-- table: none -->\n<!-- end -->": "README.md:2: a marker within",
 	} {
-		if _, err := (document{name: "README.md", from: []directory{{results: "../../results/reference"}}, verdicts: &claims.Verification{}}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		_, err := document{name: "README.md", from: []directory{{results: "../../results/reference"}}, verdicts: &claims.Verification{}}.regenerate(text)
+		testkit.FailsFirst(t, err, want)
 	}
 	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
 	testkit.Equal(t, testkit.Must((document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"))(t), there)

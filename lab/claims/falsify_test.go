@@ -350,11 +350,9 @@ func TestTestedClaimsNameTests(t *testing.T) {
 			t.Errorf("%s: %s", c.ID, c.Command)
 			continue
 		}
-		files := testkit.Must(filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go")))(t)
 		var all strings.Builder
-		for _, name := range files {
-			text := testkit.Must(os.ReadFile(name))(t)
-			all.Write(text)
+		for _, name := range testkit.Must(filepath.Glob(filepath.Join("..", "..", m[1], "*_test.go")))(t) {
+			all.Write(testkit.Must(os.ReadFile(name))(t))
 		}
 		for name := range strings.SplitSeq(m[2], "|") {
 			testkit.Has(t, all.String(), "\nfunc "+name+"(")

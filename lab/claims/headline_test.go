@@ -66,17 +66,15 @@ func TestRowFigures(t *testing.T) {
 		{Claim: Claim{ID: "c"}},
 	})
 	want := []RowFigure{{"a", "growth", Measured, "3.5", "3.24 [3.18, 3.28]", "3 to 4", Reproduced}, {Claim: "b", Of: "gain", Here: "1 [0, 2]"}, {Claim: "c", Of: "none", Here: "-"}}
-	if !ok || !slices.Equal(o.Shown, want) {
-		t.Errorf("%+v, want %+v", o.Shown, want)
-	}
+	testkit.Equal(t, ok, true, "there is an outcome")
+	testkit.EqualAll(t, o.Shown, want)
 }
 
 // The GPipe paper comes to nine rows.
 func TestHeadline(t *testing.T) {
 	v := VerdictsOf(t, FullDir)
-	if len(v.Headline) != 9 || len(v.Of(experiments.Papers[0].Name).Headline) != 9 {
-		t.Errorf("%d rows, want nine: %+v", len(v.Headline), v.Headline)
-	}
+	testkit.Equal(t, len(v.Headline), 9, "rows")
+	testkit.Equal(t, len(v.Of(experiments.Papers[0].Name).Headline), 9, "rows of the first paper")
 	for _, o := range v.Headline {
 		t.Logf("%-18s %-20s %d for, %d against %v, %d open", o.Row, o.Verdict, len(o.For), len(o.Against), o.Against, len(o.Open))
 	}

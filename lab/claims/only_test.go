@@ -28,9 +28,9 @@ func TestOnlyReadsWhatClaimsRead(t *testing.T) {
 			t.Errorf("%s: %d experiments are read, want counts alone", d.in.Results, len(d.all))
 		}
 	}
-	is, err := r.Judge()
-	if err != nil || len(is.Claims) != 1 || is.Claims[0].Verdict != Shown || len(is.Wrong) > 0 {
-		t.Errorf("%d claims, wrong: %v, error %v", len(is.Claims), is.Wrong, err)
+	is := testkit.Must(r.Judge())(t)
+	if len(is.Claims) != 1 || is.Claims[0].Verdict != Shown || len(is.Wrong) > 0 {
+		t.Errorf("%d claims, wrong: %v", len(is.Claims), is.Wrong)
 	}
 	if v.Only = append(v.Only, string(Fails)); !v.needs(ledger, "table1") {
 		t.Error("a verdict is any claim's")

@@ -63,16 +63,13 @@ func TestVerificationOfAPaper(t *testing.T) {
 	testkit.Equal(t, part.Subjects(), other.Of, "about")
 	var b strings.Builder
 	testkit.NoError(t, v.WriteText(&b, true))
-	text := b.String()
-	at := 0
+	rest := b.String()
 	for _, want := range []string{"Claims of " + first.Of + ", and", "first", "Claims of " + other.Of + ", and", "second", "third", "3 claims: 2 holds, 1 fails."} {
-		i := strings.Index(text[at:], want)
-		if i < 0 {
-			t.Fatalf("no %q in its place in\n%s", want, text)
+		var there bool
+		if _, rest, there = strings.Cut(rest, want); !there {
+			t.Fatalf("no %q in its place in\n%s", want, &b)
 		}
-		at += i + len(want)
 	}
-	if table := v.Tables()[0]; table.Rows[2][table.Column("ledger")].Text != other.Name {
-		t.Errorf("%v", table.Printed())
-	}
+	table := v.Tables()[0]
+	testkit.Equal(t, table.Rows[2][table.Column("ledger")].Text, other.Name, "ledger")
 }

@@ -51,8 +51,7 @@ var verdicts = map[string]*Verification{}
 func VerdictsOf(t *testing.T, dir string) *Verification {
 	t.Helper()
 	if verdicts[dir] == nil {
-		v := testkit.Must(Committed(t, dir).Judge())(t)
-		verdicts[dir] = v
+		verdicts[dir] = testkit.Must(Committed(t, dir).Judge())(t)
 	}
 	return verdicts[dir]
 }
@@ -81,8 +80,7 @@ func TestReferenceTables(t *testing.T) {
 				made[f.Name] = true
 			}
 		}
-		names := testkit.Must(os.ReadDir(filepath.Join(d.in.Results, "tables")))(t)
-		for _, f := range names {
+		for _, f := range testkit.Must(os.ReadDir(filepath.Join(d.in.Results, "tables")))(t) {
 			if *labtest.Update && !made[f.Name()] {
 				testkit.NoError(t, os.Remove(filepath.Join(d.in.Results, "tables", f.Name())))
 			}
@@ -113,10 +111,8 @@ func checkLedger(t *testing.T, dir string) {
 	if *labtest.Update {
 		testkit.NoError(t, os.WriteFile(name, is, 0o644))
 	}
-	was, err := os.ReadFile(name)
-	if err != nil || string(was) != string(is) {
-		t.Errorf("%s is not what the records give (%v): write it anew with make reference", name, err)
-	}
+	was := testkit.Must(os.ReadFile(name))(t)
+	testkit.Equal(t, string(was), string(is), "%s is not what the records give: write it anew with make reference", name)
 	var file struct {
 		Claims []struct {
 			ID, Kind, Verdict, Command string
@@ -125,9 +121,8 @@ func checkLedger(t *testing.T, dir string) {
 			Tolerance                  *struct{ Because string }
 		}
 	}
-	if err := json.Unmarshal(is, &file); err != nil || len(file.Claims) != len(v.Claims) {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(is, &file))
+	testkit.Equal(t, len(file.Claims), len(v.Claims), "claims")
 	for _, c := range file.Claims {
 		if c.Verdict == "" || lasts(t, c.Experiments) && c.Seconds <= 0 || c.Kind == "ratio" && (c.Tolerance == nil || c.Tolerance.Because == "") {
 			t.Errorf("%+v", c)
@@ -140,7 +135,6 @@ func checkLedger(t *testing.T, dir string) {
 func lasts(t *testing.T, ids []string) bool {
 	t.Helper()
 	return slices.ContainsFunc(ids, func(id string) bool {
-		e := testkit.Must(experiments.Load(id))(t)
-		return e.Expected("quick") > time.Second
+		return testkit.Must(experiments.Load(id))(t).Expected("quick") > time.Second
 	})
 }

@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
@@ -19,7 +18,6 @@ func TestSchemaStays(t *testing.T) {
 	if *labtest.Update {
 		testkit.NoError(t, os.WriteFile(name, is, 0o644))
 	}
-	if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, is) {
-		t.Errorf("the schema is not that of %s, %v: -update writes it anew; then validate a ledger with it", name, err)
-	}
+	was := testkit.Must(os.ReadFile(name))(t)
+	testkit.Equal(t, string(is), string(was), "the schema is not that of %s: -update writes it anew; then validate a ledger with it", name)
 }

@@ -44,12 +44,9 @@ func (r results) path(name string) string { return filepath.Join(r.dir, filepath
 // change edits a file.
 func (r results) change(name string, edit func(string) string) {
 	r.t.Helper()
-	text, err := os.ReadFile(r.path(name))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	changed := edit(string(text))
-	if changed == string(text) {
+	text := string(testkit.Must(os.ReadFile(r.path(name)))(r.t))
+	changed := edit(text)
+	if changed == text {
 		r.t.Fatalf("%s is not changed", name)
 	}
 	r.write(name, changed)
@@ -57,26 +54,18 @@ func (r results) change(name string, edit func(string) string) {
 
 func (r results) write(name, text string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.path(name), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, os.WriteFile(r.path(name), []byte(text), 0o600))
 }
 
 func (r results) remove(name string) {
 	r.t.Helper()
-	if err := os.Remove(r.path(name)); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.NoError(r.t, os.Remove(r.path(name)))
 }
 
 // restore makes a file what it was.
 func (r results) restore(name string) {
 	r.t.Helper()
-	text, err := fs.ReadFile(r.was, name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.write(name, string(text))
+	r.write(name, string(testkit.Must(fs.ReadFile(r.was, name))(r.t)))
 }
 
 // examined is an experiment of a directory, with nothing beside.
@@ -88,11 +77,7 @@ func examined(v Verifying, d lab.Definition) (*Examined, error) {
 func (r results) examine(ids ...string) (all []*Examined) {
 	r.t.Helper()
 	for _, id := range ids {
-		x, err := examined(Verifying{Results: r.dir}, definition(id))
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		all = append(all, x)
+		all = append(all, testkit.Must(examined(Verifying{Results: r.dir}, definition(id)))(r.t))
 	}
 	return all
 }
@@ -100,16 +85,11 @@ func (r results) examine(ids ...string) (all []*Examined) {
 // err is what verify says, but for claims, in one line.
 func (r results) err(all []*Examined) string {
 	r.t.Helper()
-	v, err := Verifying{Results: r.dir}.compareTables(all)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err = v.Err(false); err == nil {
+	err := testkit.Must(Verifying{Results: r.dir}.compareTables(all))(r.t).Err(false)
+	if err == nil {
 		return ""
 	}
-	if text := err.Error(); strings.Contains(text, "\n") {
-		r.t.Errorf("more than a line: %q", text)
-	}
+	testkit.Fails(r.t, err)
 	return err.Error()
 }
 
@@ -123,8 +103,7 @@ func resealed(t *testing.T, text string, edit func(n int, r *records.Record)) st
 		r := testkit.Must(records.DecodeRecord([]byte(strings.TrimSpace(line))))(t)
 		edit(n, r)
 		n++
-		again := testkit.Must(r.Encode())(t)
-		b.Write(append(again, '\n'))
+		b.Write(append(testkit.Must(r.Encode())(t), '\n'))
 	}
 	return b.String()
 }
@@ -143,6 +122,18 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 	forge := func(s string) string { return strings.Replace(s, "reduced late", "reduced lat", 1) }
+	reseal := func(edit func(n int, r *records.Record)) func(results) {
+		return func(r results) {
+			r.change(recordsDir, func(s string) string { return resealed(t, s, edit) })
+		}
+	}
+	third := func(edit func(r *records.Record)) func(results) {
+		return reseal(func(n int, r *records.Record) {
+			if n == 2 {
+				edit(r)
+			}
+		})
+	}
 	for _, c := range []struct {
 		what string
 		do   func(r results)
@@ -172,38 +163,10 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 			testkit.NoError(t, os.Mkdir(r.path(table), 0o755))
 		}, "is a directory"},
 		{"what a kill left", func(r results) { r.write("tables/.unfinished-0123456789abcdef", "x") }, ""},
-		{"another spec", func(r results) {
-			r.change(recordsDir, func(s string) string {
-				return resealed(t, s, func(_ int, r *records.Record) { r.Spec = "0123456789abcdef" })
-			})
-		}, "tables without usable records: "},
-		{"another spec in one record", func(r results) {
-			r.change(recordsDir, func(s string) string {
-				return resealed(t, s, func(n int, r *records.Record) {
-					if n == 2 {
-						r.Spec = "0123456789abcdef"
-					}
-				})
-			})
-		}, "tables without usable records: "},
-		{"a seed more", func(r results) {
-			r.change(recordsDir, func(s string) string {
-				return resealed(t, s, func(n int, r *records.Record) {
-					if n == 2 {
-						r.Seed = 9
-					}
-				})
-			})
-		}, "seed 9 is not of the design: want one of 1, 2"},
-		{"another design, such as another margin", func(r results) {
-			r.change(recordsDir, func(s string) string {
-				return resealed(t, s, func(n int, r *records.Record) {
-					if n == 2 {
-						r.Design = "0123456789abcdef"
-					}
-				})
-			})
-		}, `it was made under design "0123456789abcdef", which is now `},
+		{"another spec", reseal(func(_ int, r *records.Record) { r.Spec = "0123456789abcdef" }), "tables without usable records: "},
+		{"another spec in one record", third(func(r *records.Record) { r.Spec = "0123456789abcdef" }), "tables without usable records: "},
+		{"a seed more", third(func(r *records.Record) { r.Seed = 9 }), "seed 9 is not of the design: want one of 1, 2"},
+		{"another design, such as another margin", third(func(r *records.Record) { r.Design = "0123456789abcdef" }), `it was made under design "0123456789abcdef", which is now `},
 		{"nothing but a directory", func(r results) {
 			for _, name := range []string{"records", "tables"} {
 				testkit.NoError(t, os.RemoveAll(r.path(name)))
@@ -226,9 +189,8 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.Papers[0].Experiments)-1)
 	testkit.Fails(t, v.Err(true), "claims have no record", others)
 	var text strings.Builder
-	if err := v.WriteText(&text, true); err != nil || !strings.Contains(text.String(), "claims: ") {
-		t.Error(err)
-	}
+	testkit.NoError(t, v.WriteText(&text, true))
+	testkit.Has(t, text.String(), "claims: ")
 	testkit.Refused((Verifying{All: experiments.Papers, Results: filepath.Join(made, "none")}).Run(context.Background()))(t, "none is not there: want a directory that reproduce has written")
 }
 
@@ -282,9 +244,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		}
 		// The others' records, which are there.
 		others := &Examined{RecordsState: RecordsState{Experiment: "others", State: "complete"}}
-		if wrong := r.err([]*Examined{whole, others}); wrong != "" {
-			t.Fatalf("untouched: %s", wrong)
-		}
+		testkit.Equal(t, r.err([]*Examined{whole, others}), "", "untouched")
 		refused := func(x *Examined, name, want, what string) {
 			tried++
 			switch got := r.err([]*Examined{x, others}); {

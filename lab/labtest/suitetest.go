@@ -27,10 +27,7 @@ func Golden(t *testing.T, name, got string) {
 	if *Update {
 		testkit.NoError(t, os.WriteFile(name, []byte(got), 0o644))
 	}
-	want := testkit.Must(os.ReadFile(name))(t)
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
+	testkit.Equal(t, got, string(testkit.Must(os.ReadFile(name))(t)), "%s", name)
 }
 
 // Loaded is an experiment of the program's own spec.
@@ -68,10 +65,7 @@ func LineWith(text []byte, part string) int {
 func CheckRefused(t *testing.T, d lab.Definition, cases [][3]string) {
 	t.Helper()
 	for _, c := range cases {
-		err := Refused(t, d, c[0], c[1])
-		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c[2]) {
-			t.Errorf("%s: %v; want %s", c[1], err, c[2])
-		}
+		testkit.FailsFirst(t, Refused(t, d, c[0], c[1]), "x.yaml:", c[2])
 	}
 }
 
@@ -126,8 +120,7 @@ func MeasureTwice(t *testing.T, e lab.Experiment, log *records.Log) {
 // Recorded is an experiment's log in the reference, for the tests of a paper's experiments.
 func Recorded(t *testing.T, id string) *records.Log {
 	t.Helper()
-	log := testkit.Must(records.Load(records.File(filepath.Join("..", "..", "results", "reference"), id), id))(t)
-	return log
+	return testkit.Must(records.Load(records.File(filepath.Join("..", "..", "results", "reference"), id), id))(t)
 }
 
 // CheckVerdict changes a sample of the reference, and checks that the verdict says so.
@@ -152,6 +145,14 @@ func CheckCells(t *testing.T, table *lab.Table, row []lab.Value, want map[string
 			t.Errorf("%s, %s: %s is %v, want %v", table.ID, row[0].Text, column, got, want)
 		}
 	}
+}
+
+// Reported is the report of a log, whose verdict, if there is one, is not a failure.
+func Reported(t *testing.T, e lab.Experiment, log *records.Log) *lab.Report {
+	t.Helper()
+	r := testkit.Must(e.Report(log, nil))(t)
+	testkit.NoError(t, r.Verdict)
+	return r
 }
 
 // CheckPlots checks that a report's files are a figure.

@@ -27,8 +27,7 @@ func TestPageOfPapers(t *testing.T) {
 		t.Helper()
 		r := experiments.Reproducing{Profile: "smoke", Only: []string{only}, Out: dir}
 		testkit.NoError(t, r.Run(t.Context(), progress.Silent{}, func(lab.Experiment, *lab.Report) error { return nil }))
-		made := testkit.Must(pagesOf(t, dir))(t)
-		return made
+		return testkit.Must(pagesOf(t, dir))(t)
 	}
 	got := pages("efficiency")
 	if len(got) != 3 || got["gpipe-claims.html"] == "" || got[schedules] == "" || strings.Contains(got[Index], other.Name) || !strings.Contains(got[Index], "have no records of: table1") {

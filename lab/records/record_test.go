@@ -37,21 +37,18 @@ func TestRecords(t *testing.T) {
 	if l.Reused != 3 || !l.Has("a") || !l.Has("c") || l.Has("d") || l.Damaged != "" {
 		t.Errorf("%d samples, damaged %q", l.Reused, l.Damaged)
 	}
-	if err := l.Get("b", &s); err != nil || len(s.X) != 2 || s.X[0] != 1 || s.X[1] != 1.0/3 {
-		t.Errorf("sample b is %v, %v", s, err)
-	}
+	testkit.NoError(t, l.Get("b", &s))
+	testkit.EqualAll(t, s.X, []float64{1, 1.0 / 3}, "sample b")
 	testkit.Fails(t, l.Get("d", &s), "no sample d")
 	if p := l.Session; p.Time == "" || p.Go == "" || p.Machine != machine.This() {
 		t.Errorf("provenance %+v", p)
 	}
-	all, err := os.ReadFile(name)
-	if err != nil || !strings.HasPrefix(string(all), string(first)) {
-		t.Errorf("the file was not only added to: %v", err)
+	all := testkit.Must(os.ReadFile(name))(t)
+	if !bytes.HasPrefix(all, first) {
+		t.Error("the file was not only added to")
 	}
-	fresh, err := Open(name, k, true)
-	if err != nil || fresh.Has("a") {
-		t.Errorf("fresh: %v, has a", err)
-	}
+	fresh := testkit.Must(Open(name, k, true))(t)
+	testkit.Equal(t, fresh.Has("a"), false, "fresh: there is a sample")
 	testkit.Refused(Open(name, k, false))(t, "another process")
 	fresh.Close()
 
@@ -77,12 +74,13 @@ func TestRecords(t *testing.T) {
 	// aside as well.
 	whole := testkit.Must(os.ReadFile(name))(t)
 	testkit.NoError(t, os.WriteFile(name, append(whole, "rubbish"...), 0o600))
-	if l, err = Open(name, k, false); err != nil || l.Torn != "" || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d, set aside in", 1+strings.Count(string(whole), "\n"))) {
-		t.Errorf("rubbish behind the last newline: %v, torn %q, damaged %q", err, l.Torn, l.Damaged)
-	}
+	l = testkit.Must(Open(name, k, false))(t)
+	testkit.Equal(t, l.Torn, "", "torn, with rubbish behind the last newline")
+	testkit.Has(t, l.Damaged, fmt.Sprintf("records.jsonl:%d, set aside in", 1+strings.Count(string(whole), "\n")))
 	l.Close()
-	if l, err = Open(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 || strings.Contains(l.Damaged, ", ") {
-		t.Errorf("behind a torn line: %v, no sample d, or %d samples; torn %q, damaged %q", err, l.Reused, l.Torn, l.Damaged)
+	l = testkit.Must(Open(name, k, false))(t)
+	if !l.Has("d") || l.Torn != "" || l.Reused != 3 || strings.Contains(l.Damaged, ", ") {
+		t.Errorf("behind a torn line: no sample d, or %d samples; torn %q, damaged %q", l.Reused, l.Torn, l.Damaged)
 	}
 	l.Close()
 }
@@ -100,9 +98,8 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := testkit.Must(r.Encode())(t)
-		if s, err := DecodeRecord(again); err != nil || s.Sample != r.Sample || s.Key != r.Key {
-			t.Errorf("%q comes back as %+v, %v", line, s, err)
-		}
+		s := testkit.Must(DecodeRecord(testkit.Must(r.Encode())(t)))(t)
+		testkit.Equal(t, s.Sample, r.Sample, "%q comes back with sample", line)
+		testkit.Equal(t, s.Key, r.Key, "%q comes back with key", line)
 	})
 }

@@ -1,7 +1,6 @@
 package records_test
 
 import (
-	"errors"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -46,9 +45,8 @@ func TestTake(t *testing.T) {
 			testkit.NoError(t, l.TakeTimed(timed))
 		}
 		testkit.NoError(t, l.Close())
-		if !slices.Equal(l.Names, c.want) || l.Taken != len(c.want)-len(c.has) {
-			t.Errorf("%s: %d taken, %v; want %v", what, l.Taken, l.Names, c.want)
-		}
+		testkit.EqualAll(t, l.Names, c.want, "%s", what)
+		testkit.Equal(t, l.Taken, len(c.want)-len(c.has), "%s: taken", what)
 		if c.want == nil {
 			continue
 		}
@@ -63,7 +61,7 @@ func TestTake(t *testing.T) {
 			}
 		}
 	}
-	if l, err := records.LoadLast(filepath.Join(t.TempDir(), "none"), func(records.Key) bool { return true }); l != nil || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v, %v", l, err)
-	}
+	l, err := records.LoadLast(filepath.Join(t.TempDir(), "none"), func(records.Key) bool { return true })
+	testkit.Equal(t, l, nil, "no file")
+	testkit.Is(t, err, fs.ErrNotExist)
 }

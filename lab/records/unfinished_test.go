@@ -16,8 +16,7 @@ func TestUnfinished(t *testing.T) {
 	k := Key{Experiment: "e", Profile: "smoke", Spec: "s", Machine: "m"}
 	open := func(k Key, fresh bool) *Log {
 		t.Helper()
-		l := testkit.Must(Open(File(dir, k.Experiment), k, fresh))(t)
-		return l
+		return testkit.Must(Open(File(dir, k.Experiment), k, fresh))(t)
 	}
 	begin := func(k Key, sample string) string {
 		t.Helper()

@@ -26,29 +26,24 @@ func TestSigns(t *testing.T) {
 		{6, 0, 2.0 / 64, Agrees}, {9, 1, 22.0 / 1024, Agrees}, {5, 0, 2.0 / 32, Open}, {7, 1, 18.0 / 256, Open}, {8, 1, 20.0 / 512, Agrees},
 		{0, 6, 2.0 / 64, Disagrees}, {3, 3, 1, Open}, {0, 0, 1, Open},
 	} {
-		got, err := d.Judge([]Comparison{{Name: "c", Test: Sign, Differences: [][]float64{pairsOf(12, c.above, c.below)}}})
-		if err != nil || got[0].Verdict != c.want || math.Abs(got[0].P-c.p) > 1e-9 || math.Abs(got[0].Mean-float64(c.above-c.below)/12) > 1e-12 {
-			t.Errorf("%d and %d: %+v, %v; want %s, p %v", c.above, c.below, got, err, c.want, c.p)
-		}
-		if r := got[0]; (r.Low > 0) != (c.want == Agrees) || (r.High < 0) != (c.want == Disagrees) {
+		r := testkit.Must(d.Judge([]Comparison{{Name: "c", Test: Sign, Differences: [][]float64{pairsOf(12, c.above, c.below)}}}))(t)[0]
+		testkit.Equal(t, r.Verdict, c.want, "%d and %d", c.above, c.below)
+		testkit.Near(t, r.P, c.p, 1e-9, "%d and %d: p", c.above, c.below)
+		testkit.Near(t, r.Mean, float64(c.above-c.below)/12, 1e-12, "%d and %d: mean", c.above, c.below)
+		if (r.Low > 0) != (c.want == Agrees) || (r.High < 0) != (c.want == Disagrees) {
 			t.Errorf("%d and %d: an interval from %v to %v", c.above, c.below, r.Low, r.High)
 		}
 	}
 	// 6 of 6: Clopper and Pearson's lower end is (level/2)^(1/6), of all 12 a half.
 	lo, hi := newSigns(pairsOf(12, 6, 0)).ends(0.05)
-	if want := (2*math.Pow(0.025, 1.0/6) - 1) / 2; math.Abs(lo-want) > 1e-9 || math.Abs(hi-0.5) > 1e-9 {
-		t.Errorf("an interval from %v to %v, want from %v", lo, hi, want)
-	}
+	testkit.Near(t, lo, (2*math.Pow(0.025, 1.0/6)-1)/2, 1e-9, "lower end")
+	testkit.Near(t, hi, 0.5, 1e-9, "upper end")
 	// Of 12 signs 10 must be equal (p = 158/4096): at 80% power 10 or more with probability pi.
 	seen := detectableSigns(12, 0.05)
-	if power := tail(10, 12, (1+seen)/2); math.Abs(power-0.8) > 1e-6 {
-		t.Errorf("%v is seen in %v of repetitions", seen, power)
-	}
+	testkit.Near(t, tail(10, 12, (1+seen)/2), 0.8, 1e-6, "%v is seen in a share of", seen)
 	testkit.Equal(t, detectableSigns(4, 0.05), 1, "of 4 signs")
 	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Items: 1}} {
 		c.Test, c.Differences = Sign, [][]float64{{1}}
-		if _, err := (Design{Level: 0.05, Looks: []int{2}}).Judge([]Comparison{c}); err == nil {
-			t.Errorf("%+v: no error", c)
-		}
+		testkit.Refused(Design{Level: 0.05, Looks: []int{2}}.Judge([]Comparison{c}))(t)
 	}
 }

@@ -25,13 +25,12 @@ func TestLooks(t *testing.T) {
 		{[]int{2, 4, 6, 8, 10}, []float64{4.877, 3.357, 2.680, 2.290, 2.031}},
 	} {
 		for i, level := range (Design{Level: 0.05, Looks: c.looks}).levels() {
-			if got := distuv.UnitNormal.Quantile(1 - level/2); math.Abs(got-c.z[i]) > 0.002 {
-				t.Errorf("looks %v: boundary %d is %.4f, want %.3f", c.looks, i, got, c.z[i])
-			}
+			testkit.Near(t, distuv.UnitNormal.Quantile(1-level/2), c.z[i], 0.002, "looks %v: boundary %d", c.looks, i)
 		}
 	}
-	if got := (Design{Level: 0.05, Looks: []int{3, 5}}).levels(); math.Abs(got[0]-0.0076) > 5e-5 || math.Abs(got[1]-0.0476) > 5e-5 {
-		t.Errorf("levels at 3 and 5 of 5 seeds: %.4f, want 0.0076 0.0476", got)
+	levels := Design{Level: 0.05, Looks: []int{3, 5}}.levels()
+	for i, want := range []float64{0.0076, 0.0476} {
+		testkit.Near(t, levels[i], want, 5e-5, "level %d, at 3 and 5 of 5 seeds", i)
 	}
 }
 
@@ -64,9 +63,9 @@ func TestJudge(t *testing.T) {
 		{"incompetent", More, 4, 2, []Gate{yes, no}, CannotTell, "not competent: a condition is not met: larger fits the training data"},
 		{"not known to be competent", More, 4, 2, []Gate{unknown}, CannotTell, "not shown competent: a condition is not known to be met: no rate at an edge"},
 	} {
-		got, err := Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Claimed: c.claimed, Margin: c.margin, Differences: [][]float64{around(c.mean)}, Gates: c.gates}})
-		if err != nil || got[0].Verdict != c.want || !strings.HasPrefix(got[0].Why, c.why) || (c.why == "") != (got[0].Why == "") {
-			t.Errorf("%s: %+v, %v; want %s, %s", c.name, got, err, c.want, c.why)
+		got := testkit.Must(Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Name: c.name, Claimed: c.claimed, Margin: c.margin, Differences: [][]float64{around(c.mean)}, Gates: c.gates}}))(t)
+		if got[0].Verdict != c.want || !strings.HasPrefix(got[0].Why, c.why) || (c.why == "") != (got[0].Why == "") {
+			t.Errorf("%s: %+v; want %s, %s", c.name, got, c.want, c.why)
 		}
 	}
 }
@@ -76,10 +75,8 @@ func TestIncompleteLooks(t *testing.T) {
 	d := Design{Level: 0.05, Looks: []int{4, 8}}
 	far := []float64{1, 1.1, 0.9, 1, -50, -50, -50}
 	for n, seeds := range map[int]int{3: 0, 4: 4, 7: 4} {
-		got, err := d.Judge([]Comparison{{Differences: [][]float64{far[:n]}}})
-		if err != nil || got[0].Seeds != seeds {
-			t.Errorf("%d seeds: %+v, %v; want a verdict from %d", n, got, err, seeds)
-		}
+		got := testkit.Must(d.Judge([]Comparison{{Differences: [][]float64{far[:n]}}}))(t)
+		testkit.Equal(t, got[0].Seeds, seeds, "%d seeds: of the verdict", n)
 	}
 	for name, d := range map[string]Design{"no look": {Level: 0.05}, "level": {Level: 5, Looks: []int{4}}, "order": {Level: 0.05, Looks: []int{8, 4}}, "twice": {Level: 0.05, Looks: []int{4, 4}}} {
 		if _, err := d.Judge(nil); err == nil {
@@ -161,9 +158,7 @@ func TestPower(t *testing.T) {
 					seen++
 				}
 			}
-			if share := float64(seen) / families; math.Abs(share-power) > 0.03 {
-				t.Errorf("%d seeds, margin %g: an effect of %.3f is seen in %.1f%%, want 80%%", n, margin, effect, 100*share)
-			}
+			testkit.Near(t, float64(seen)/families, power, 0.03, "%d seeds, margin %g: an effect of %.3f is seen in a share of", n, margin, effect)
 		}
 	}
 }
@@ -172,9 +167,9 @@ func TestPower(t *testing.T) {
 func TestItems(t *testing.T) {
 	differences := [][]float64{{1, 1.2, 0.8, 1.1, 0.9}}
 	d := Design{Level: 0.05, Looks: []int{5}}
-	got, err := d.Judge([]Comparison{{Name: "without", Differences: differences}, {Name: "with", Differences: differences, Items: 0.5}})
-	if err != nil || got[0].Verdict != Agrees || got[1].Verdict != Open || got[1].High-got[1].Low < 2*1.96*math.Sqrt(0.5) {
-		t.Errorf("%+v, %v: want a verdict without the variance of items, and none with it", got, err)
+	got := testkit.Must(d.Judge([]Comparison{{Name: "without", Differences: differences}, {Name: "with", Differences: differences, Items: 0.5}}))(t)
+	if got[0].Verdict != Agrees || got[1].Verdict != Open || got[1].High-got[1].Low < 2*1.96*math.Sqrt(0.5) {
+		t.Errorf("%+v: want a verdict without the variance of items, and none with it", got)
 	}
 }
 
@@ -201,11 +196,9 @@ func TestHolm(t *testing.T) {
 		for _, p := range c.ps {
 			family = append(family, at(p))
 		}
-		got, err := Design{Level: 0.05, Looks: []int{5}}.Judge(family)
-		for i, r := range got {
-			if err != nil || r.Verdict != c.want[i] || math.Abs(r.P-c.ps[i]) > 1e-9 {
-				t.Errorf("p %v: %+v, %v; want %v", c.ps, r, err, c.want)
-			}
+		for i, r := range testkit.Must(Design{Level: 0.05, Looks: []int{5}}.Judge(family))(t) {
+			testkit.Equal(t, r.Verdict, c.want[i], "p %v: verdict %d", c.ps, i)
+			testkit.Near(t, r.P, c.ps[i], 1e-9, "p %v: p %d", c.ps, i)
 		}
 	}
 }
@@ -227,10 +220,9 @@ func TestParts(t *testing.T) {
 		{[][]float64{around(-0.85), around(4), around(4), around(4)}, -0.85, Open}, // at a quarter of the level
 		{[][]float64{around(0.85), around(0.85), around(0.85)}, 0.85, Agrees},      // at the whole level
 	} {
-		got, err := Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Differences: c.parts}})
-		if err != nil || got[0].Verdict != c.want || math.Abs(got[0].Mean-c.mean) > 1e-12 {
-			t.Errorf("%v: %+v, %v; want %s by %g", c.parts, got, err, c.want, c.mean)
-		}
+		got := testkit.Must(Design{Level: 0.05, Looks: []int{6}}.Judge([]Comparison{{Differences: c.parts}}))(t)
+		testkit.Equal(t, got[0].Verdict, c.want, "%v", c.parts)
+		testkit.Near(t, got[0].Mean, c.mean, 1e-12, "%v: mean", c.parts)
 	}
 }
 
@@ -281,9 +273,7 @@ func TestSignFlipVerdicts(t *testing.T) {
 		}
 	}
 	for _, d := range []Design{{Level: 0.05, Looks: []int{5}}, {Level: 0.05, Looks: []int{4, 8}}, {Level: 0.05, Looks: []int{30}}} {
-		if _, err := d.Judge([]Comparison{{Test: SignFlip, Differences: [][]float64{make([]float64, 30)}}}); err == nil {
-			t.Errorf("%+v: no error", d)
-		}
+		testkit.Refused(d.Judge([]Comparison{{Test: SignFlip, Differences: [][]float64{make([]float64, 30)}}}))(t)
 	}
 	testkit.Refused(d.Judge([]Comparison{{Test: SignFlip, Items: 1, Differences: [][]float64{positive}}}))(t)
 }

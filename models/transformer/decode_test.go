@@ -132,9 +132,7 @@ func (m *toy) decode(t *testing.T, d Decoding, sources ...[]int32) []Hypothesis 
 	m.t = t
 	ids, lengths := padded(sources)
 	found := testkit.Must(d.Decode(t.Context(), inTwos(m.predict), ids, lengths))(t)
-	if len(found) != len(sources) {
-		t.Fatalf("%d hypotheses for %d sentences", len(found), len(sources))
-	}
+	testkit.Equal(t, len(found), len(sources), "hypotheses")
 	return found
 }
 
@@ -213,10 +211,8 @@ func TestGreedy(t *testing.T) {
 	for end, want := range map[int32][]int32{2: nil, 5: {2, 2, 2, 2}} {
 		d := toyDecoding
 		d.End = end
-		found, err := d.Decode(t.Context(), inTwos(flat), ids, lens)
-		if err != nil || !slices.Equal(found[0].Tokens, want) {
-			t.Errorf("end %d: %v, %v, want %v", end, found, err, want)
-		}
+		found := testkit.Must(d.Decode(t.Context(), inTwos(flat), ids, lens))(t)
+		testkit.EqualAll(t, found[0].Tokens, want, "end %d", end)
 	}
 }
 
@@ -239,9 +235,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"sentence 1, token 0: the logit of 3 is NaN":             gives(broken(1*4*6+3, math.NaN())),
 		"sentence 0, token 0: the logit of 5 is -Inf":            gives(broken(5, math.Inf(-1))),
 	} {
-		found, err := toyDecoding.Decode(t.Context(), p, ids, lengths)
-		if err == nil || !strings.HasPrefix(err.Error(), "decoding: ") || !strings.Contains(err.Error(), want) || errors.Is(err, boom) != strings.Contains(want, "fire") {
-			t.Errorf("%v, %v: want an error with %s", found, err, want)
-		}
+		_, err := toyDecoding.Decode(t.Context(), p, ids, lengths)
+		testkit.FailsFirst(t, err, "decoding: ", want)
+		testkit.Equal(t, errors.Is(err, boom), strings.Contains(want, "fire"), "the predictor's own error: %v", err)
 	}
 }

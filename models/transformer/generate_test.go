@@ -63,13 +63,9 @@ func TestContinue(t *testing.T) {
 		}
 		before = token
 	}
-	if share := float64(on) / float64(seen); math.Abs(share-0.75) > 4*math.Sqrt(0.75*0.25/float64(seen)) {
-		t.Errorf("goes on with frequency %.3f, want 0.75", share)
-	}
-	alone, err := g.Continue(t.Context(), chain(), texts[2:], tokens, []*philox.Stream{stream()})
-	if err != nil || !slices.Equal(alone[0], found[2]) {
-		t.Errorf("alone it is another text, %v", err)
-	}
+	testkit.Near(t, float64(on)/float64(seen), 0.75, 4*math.Sqrt(0.75*0.25/float64(seen)), "goes on with frequency")
+	alone := testkit.Must(g.Continue(t.Context(), chain(), texts[2:], tokens, []*philox.Stream{stream()}))(t)
+	testkit.EqualAll(t, alone[0], found[2], "alone")
 }
 
 func TestContinueRefuses(t *testing.T) {

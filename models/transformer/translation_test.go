@@ -165,9 +165,7 @@ func TestTranslationValidate(t *testing.T) {
 
 func TestParseTie(t *testing.T) {
 	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
-		if got, err := ParseTie(tie.String()); got != tie || err != nil {
-			t.Errorf("%v is read as %v, %v", tie, got, err)
-		}
+		testkit.Equal(t, testkit.Must(ParseTie(tie.String()))(t), tie, "%v is read as", tie)
 	}
 	testkit.Refused(ParseTie("both"))(t, "want none, softmax or all")
 }

@@ -2,7 +2,6 @@ package schedulepage
 
 import (
 	"encoding/json"
-	"math"
 	"os/exec"
 	"reflect"
 	"strings"
@@ -52,9 +51,8 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 		Longest, Makespan float64
 		Peaks             []float64
 	}
-	if err := json.Unmarshal(out, &got); err != nil || len(got) != len(cases) {
-		t.Fatalf("%d cases, %d results, %v", len(cases), len(got), err)
-	}
+	testkit.NoError(t, json.Unmarshal(out, &got))
+	testkit.Equal(t, len(got), len(cases), "results")
 	for i, c := range cases {
 		chunks := 0
 		if c.Name == "interleaved" {
@@ -67,17 +65,14 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 			t.Fatalf("%+v: %v on %v, want %v on %v", c, got[i].Lists, got[i].Place, Tasks(lists), p.Device)
 		}
 		times := testkit.Must(schedule.Run(lists, p, c.M, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25)))(t)
-		if math.Abs(times.Longest()-got[i].Longest) > 1e-9 || math.Abs(times.Makespan()-got[i].Makespan) > 1e-9 {
-			t.Errorf("%+v: %v and %v, want %v and %v", c, got[i].Longest, got[i].Makespan, times.Longest(), times.Makespan())
-		}
+		testkit.Near(t, got[i].Longest, times.Longest(), 1e-9, "%+v: longest device", c)
+		testkit.Near(t, got[i].Makespan, times.Makespan(), 1e-9, "%+v: makespan", c)
 		for d, list := range lists {
 			of := make([]schedule.Footprint, len(p.Chunks()[d]))
 			for j := range of {
 				of[j] = schedule.Footprint{Residuals: 1, Weights: .25}
 			}
-			if want := schedule.Peak(list, of); math.Abs(want-got[i].Peaks[d]) > 1e-9 {
-				t.Errorf("%+v, device %d: peak %v, want %v", c, d, got[i].Peaks[d], want)
-			}
+			testkit.Near(t, got[i].Peaks[d], schedule.Peak(list, of), 1e-9, "%+v, device %d: peak", c, d)
 		}
 	}
 }

@@ -61,8 +61,7 @@ func Report[S, V any](t *testing.T, e *cells.Experiment[S, V], of func(as, sampl
 			testkit.NoError(t, log.Add(c.Sample, 0, of(c.As, c.Sample)))
 		}
 	}
-	r := testkit.Must(e.Report(log, nil))(t)
-	return r
+	return testkit.Must(e.Report(log, nil))(t)
 }
 
 // Measured are an experiment's samples, by name.

@@ -14,8 +14,7 @@ import (
 // Build builds a model of a configuration that is valid.
 func Build[C any](t *testing.T, build func(C) ([]nn.Layer, error), c C) []nn.Layer {
 	t.Helper()
-	layers := testkit.Must(build(c))(t)
-	return layers
+	return testkit.Must(build(c))(t)
 }
 
 // Trace traces a whole model for a number of images.
