@@ -22,7 +22,7 @@
 //	the same of GPT-2 124M (4 x 64 and 4 x 512 tokens)      0.75 of PyTorch's time
 //	a step's convolutions and products, one core: seven     not slower than oneDNN with its reorders
 //	networks, forward and both gradients                    of weights, or within 1.15 of the roofline
-//	all of a step by kind of layer, one core                where a reach above is missed: within 1.15 of
+//	all of a step by kind of layer, one core                where a target above is missed: within 1.15 of
 //	                                                        the roofline
 //	K=2 on two cores against K=1 on one, even               0.95 of the closed form or more
 //	transformer, M=16

@@ -68,7 +68,7 @@ func (b *bench) measureRows(out string, chosen []string) (err error) {
 		if !slices.Contains(chosen, b.row.Name) {
 			continue
 		}
-		fmt.Printf("\n%s (reach: %s)\n", b.row.Title, b.row.Reach)
+		fmt.Printf("\n%s (target: %s)\n", b.row.Title, b.row.Reach)
 		if err := runs[b.row.Name](b); err != nil {
 			fmt.Printf("  not measured: %v\n", err)
 		}

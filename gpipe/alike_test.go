@@ -17,70 +17,47 @@ import (
 // a Save after steps.
 func TestReplicasAreCompared(t *testing.T) {
 	at := place.Place{Replica: 2, Stage: 1}
-	step := func(t *testing.T, tr *Trainer) {
-		t.Helper()
-		stepped(t, tr, small.data(0))
-	}
-	// bend changes one value.
-	bend := func(tr *Trainer) (path string) {
-		w := &tr.devices[tr.net.DeviceOf(at)].weights[1]
-		w.w[len(w.w)-1]++
-		return tr.net.Params[w.param].Path
-	}
+	b := small.data(0)
+	step := func(tr *Trainer) error { _, err := tr.Step(t.Context(), b); return err }
+	evaluate := func(tr *Trainer) error { _, err := tr.Evaluate(t.Context(), b); return err }
+	predict := func(tr *Trainer) error { _, err := tr.Predict(t.Context(), b.Inputs...); return err }
+	averaged := func(tr *Trainer) error { return tr.Averaged(func() error { return evaluate(tr) }) }
 	file := filepath.Join(t.TempDir(), "weights")
-	for name, run := range map[string]func(t *testing.T, tr *Trainer) (path string, err error){
-		"a step after Open": func(t *testing.T, tr *Trainer) (string, error) {
-			path := bend(tr)
-			_, err := tr.Step(t.Context(), small.data(0))
-			return path, err
-		},
-		"a step after Load": func(t *testing.T, tr *Trainer) (string, error) {
-			step(t, tr)
-			saved := filepath.Join(t.TempDir(), "saved")
-			noError(t, errors.Join(tr.Save(saved, nil), tr.Load(saved)))
-			path := bend(tr)
-			_, err := tr.Step(t.Context(), small.data(0))
-			return path, err
-		},
-		"an evaluation": func(t *testing.T, tr *Trainer) (string, error) {
-			step(t, tr)
-			path := bend(tr)
-			step(t, tr) // which compares nothing, and leaves the difference
-			_, err := tr.Evaluate(t.Context(), small.data(0))
-			return path, err
-		},
-		"a prediction": func(t *testing.T, tr *Trainer) (string, error) {
-			step(t, tr)
-			path := bend(tr)
-			_, err := tr.Predict(t.Context(), small.data(0).Inputs...)
-			return path, err
-		},
-		"Save": func(t *testing.T, tr *Trainer) (string, error) {
-			step(t, tr)
-			path := bend(tr)
-			return path, tr.Save(file, nil)
-		},
-		"an evaluation of averages": func(t *testing.T, tr *Trainer) (string, error) {
-			step(t, tr)
-			d := tr.devices[tr.net.DeviceOf(at)]
-			d.weights[0].average()[0]++
-			must(tr.Evaluate(t.Context(), small.data(0)))(t)
-			return tr.net.Params[d.weights[0].param].Path, tr.Averaged(func() error {
-				_, err := tr.Evaluate(t.Context(), small.data(0))
-				return err
-			})
-		},
+	save := func(tr *Trainer) error { return tr.Save(file, nil) }
+	reload := func(tr *Trainer) error { return errors.Join(save(tr), tr.Load(file), os.Remove(file)) }
+	weights := func(w *weight) []float32 { return w.w }
+	for name, c := range map[string]struct {
+		before []func(*Trainer) error
+		bent   func(w *weight) []float32 // whose last value is changed
+		after  []func(*Trainer) error    // the last of which compares
+	}{
+		"a step after Open":         {nil, weights, []func(*Trainer) error{step}},
+		"a step after Load":         {[]func(*Trainer) error{step, reload}, weights, []func(*Trainer) error{step}},
+		"an evaluation":             {[]func(*Trainer) error{step}, weights, []func(*Trainer) error{step, evaluate}}, // a later step leaves the difference
+		"a prediction":              {[]func(*Trainer) error{step}, weights, []func(*Trainer) error{predict}},
+		"Save":                      {[]func(*Trainer) error{step}, weights, []func(*Trainer) error{save}},
+		"an evaluation of averages": {[]func(*Trainer) error{step}, (*weight).average, []func(*Trainer) error{evaluate, averaged}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := small.pipeline(t)
 			p.Replicas, p.Partitions, p.EMA = 3, 2, nn.EMA{Decay: 0.9}
-			tr := openedForAll(t, p, InputOf(small.data(0)))
-			path, err := run(t, tr)
+			tr := openedForAll(t, p, InputOf(b))
+			for _, do := range c.before {
+				noError(t, do(tr))
+			}
+			w := &tr.devices[tr.net.DeviceOf(at)].weights[1]
+			values := c.bent(w)
+			values[len(values)-1]++
+			last := len(c.after) - 1
+			for _, do := range c.after[:last] {
+				noError(t, do(tr))
+			}
+			err := c.after[last](tr)
 			var differs *ReplicaError
-			if !errors.As(err, &differs) || differs.At != at || differs.What != path {
+			if path := tr.net.Params[w.param].Path; !errors.As(err, &differs) || differs.At != at || differs.What != path {
 				t.Fatalf("%v, want %s on %v", err, path, at)
 			}
-			if _, again := tr.Step(t.Context(), small.data(0)); !errors.As(again, &differs) {
+			if again := step(tr); !errors.As(again, &differs) {
 				t.Errorf("afterwards: %v", again)
 			}
 		})

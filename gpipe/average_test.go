@@ -33,13 +33,6 @@ func stepSmall(t testing.TB, tr *Trainer, i int) {
 	stepped(t, tr, small.data(i))
 }
 
-func values(tr *Trainer) (all []float32) {
-	for _, w := range tr.Weights() {
-		all = append(all, w.Data...)
-	}
-	return all
-}
-
 // TestAverageIsTensorFlows computes the average from the weights after every step, in
 // float64; it starts from the first weights.
 func TestAverageIsTensorFlows(t *testing.T) {
@@ -47,24 +40,21 @@ func TestAverageIsTensorFlows(t *testing.T) {
 		p := averaging(t)
 		p.EMA = e
 		tr := openSmall(t, p)
-		want := slices.Collect(func(yield func(float64) bool) {
-			for _, v := range values(tr) {
-				if !yield(float64(v)) {
-					return
-				}
-			}
-		})
+		var want []float64
+		for _, v := range flat(tr.Weights()) {
+			want = append(want, float64(v))
+		}
 		for step := 1; step <= 4; step++ {
 			stepSmall(t, tr, step)
 			decay := e.Decay
 			if !e.Constant {
 				decay = min(decay, float64(1+step)/float64(10+step))
 			}
-			for i, w := range values(tr) {
+			for i, w := range flat(tr.Weights()) {
 				want[i] -= (1 - decay) * (want[i] - float64(w))
 			}
 			if err := tr.Averaged(func() error {
-				for i, got := range values(tr) {
+				for i, got := range flat(tr.Weights()) {
 					if math.Abs(float64(got)-want[i]) > 1e-6 {
 						return fmt.Errorf("step %d, weight %d: average %v, want %v", step, i, got, want[i])
 					}
@@ -127,10 +117,7 @@ func TestAveragedRestores(t *testing.T) {
 	tr := openSmall(t, p)
 	stepSmall(t, tr, 0)
 	stepSmall(t, tr, 1)
-	evaluate := func() float64 {
-		r := must(tr.Evaluate(t.Context(), small.data(5)))(t)
-		return r.Loss
-	}
+	evaluate := func() float64 { return must(tr.Evaluate(t.Context(), small.data(5)))(t).Loss }
 	hash, loss := tr.Hash(), evaluate()
 	dir := t.TempDir()
 	averagesFile, wrong := filepath.Join(dir, "averages"), errors.New("f's own")
@@ -176,7 +163,6 @@ func TestAveragedRestores(t *testing.T) {
 // averages of the weights are evaluated, and are hashed and saved with them.
 func TestAveragedLeavesMovingStatistics(t *testing.T) {
 	c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
-	layers := must(amoebanet.New(c))(t)
 	image := graph.Shape{c.Image, c.Image, 3}
 	b := nn.Batch{
 		Inputs:  []nn.Tensor{{Shape: append([]int{4}, image...), F32: make([]float32, 4*image.Elems())}},
@@ -186,16 +172,13 @@ func TestAveragedLeavesMovingStatistics(t *testing.T) {
 		b.Inputs[0].F32[i] = float32(math.Sin(float64(i * i)))
 	}
 	p := Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Numerics: Numerics{Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9}},
+		Layers: must(amoebanet.New(c))(t), Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Numerics: Numerics{Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9}},
 		Evaluating: InputOf(b),
 	}
 	tr := opened(t, p, InputOf(b))
 	stepped(t, tr, b)
 	checkMemory(t, tr)
-	trained := map[string][]float32{}
-	for _, w := range tr.Weights() {
-		trained[w.Path] = slices.Clone(w.Data)
-	}
+	trained := byPath(tr.Weights())
 	statistics, averages := 0, 0
 	noError(t, tr.Averaged(func() error {
 		for _, w := range tr.Weights() {

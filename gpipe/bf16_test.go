@@ -27,9 +27,7 @@ func TestG1BF16(t *testing.T) {
 		t.Errorf("float32 ends with %s from %s, bfloat16 with %s from %s: want other bits from the same weights", wide.hash, wide.initial, narrow.hash, narrow.initial)
 	}
 	checkG1(t, groupsWays([]int{1, 4}, l.batch), l.batch, byGroups, func(t testing.TB, w way) outcome {
-		l := l
-		l.model.Fine = w.fine
-		return l.train(t, w.of(l.pipeline(t)).bf16())
+		return l.train(t, w.of(l.cut(t, w.fine)).bf16())
 	})
 }
 
@@ -58,8 +56,7 @@ func TestBF16MemoryIsHalf(t *testing.T) {
 			for _, k := range []int{1, 4} {
 				p := Pipeline{Layers: c.layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: k, Checkpoint: how}
 				bytes := func(p Pipeline) (activations int64) {
-					planned := must(p.Plans(c.in))(t)
-					for _, plan := range planned.Plans {
+					for _, plan := range must(p.Plans(c.in))(t).Plans {
 						activations += plan.Bytes[Boundary] + plan.Bytes[Residuals] + plan.Bytes[Workspace]
 					}
 					return activations

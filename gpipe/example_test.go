@@ -33,30 +33,29 @@ func tokens() nn.Batch {
 	}
 }
 
+// must ends an example at an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
 // A network is layers, a number of partitions and a number of micro-batches.
 // However it is cut, the weights come out with the same bits.
 func ExamplePipeline() {
 	hash := map[string]bool{}
 	for _, k := range []int{1, 2, 4} {
-		layers, err := transformer.LM(transformer.Config{Layers: 4, Dim: 16, FeedForward: 32, Heads: 2, Vocab: 11, SeqLen: 6})
-		if err != nil {
-			log.Fatal(err)
-		}
+		layers := must(transformer.LM(transformer.Config{Layers: 4, Dim: 16, FeedForward: 32, Heads: 2, Vocab: 11, SeqLen: 6}))
 		batch := tokens()
-		trainer, err := gpipe.Pipeline{
+		trainer := must(gpipe.Pipeline{
 			Layers: layers, Loss: nn.CrossEntropy{},
 			Partitions: k, MicroBatches: 4,
 			Numerics: gpipe.Numerics{Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1},
-		}.Open(gpipe.InputOf(batch))
-		if err != nil {
-			log.Fatal(err)
-		}
+		}.Open(gpipe.InputOf(batch)))
 		var first, last float64
 		for step := range 30 {
-			r, err := trainer.Step(context.Background(), batch)
-			if err != nil {
-				log.Fatal(err)
-			}
+			r := must(trainer.Step(context.Background(), batch))
 			if last = r.Loss; step == 0 {
 				first = r.Loss
 			}
@@ -76,22 +75,13 @@ func ExamplePipeline() {
 
 // Modelled devices plan and time the same programs without computing anything.
 func ExamplePipeline_Simulate() {
-	layers, err := transformer.LM(transformer.Config{Layers: 48, Dim: 2048, FeedForward: 8192, Heads: 32, Vocab: 32000, SeqLen: 1024})
-	if err != nil {
-		log.Fatal(err)
-	}
-	accelerator, err := accelerator.Named("tpuv3")
-	if err != nil {
-		log.Fatal(err)
-	}
+	layers := must(transformer.LM(transformer.Config{Layers: 48, Dim: 2048, FeedForward: 8192, Heads: 32, Vocab: 32000, SeqLen: 1024}))
+	accelerator := must(accelerator.Named("tpuv3"))
 	example := nn.Tensor{Shape: []int{32, 1024}, I32: make([]int32, 32*1024)}
-	s, err := gpipe.Pipeline{
+	s := must(gpipe.Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 4, MicroBatches: 32,
 		Devices: []gpipe.Device{gpipe.DeviceOf(accelerator)},
-	}.Simulate(gpipe.InputOf(nn.Batch{Inputs: []nn.Tensor{example}, Targets: []nn.Tensor{example}, Count: 32 * 1024}), gpipe.Modelling{DType: graph.BF16})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}.Simulate(gpipe.InputOf(nn.Batch{Inputs: []nn.Tensor{example}, Targets: []nn.Tensor{example}, Count: 32 * 1024}), gpipe.Modelling{DType: graph.BF16}))
 	fmt.Println("layers of each partition:", s.Sizes)
 	fmt.Println("the bubble is less than a tenth:", s.Parts.Bubble < s.Parts.Step/10)
 	// Output:
@@ -120,14 +110,11 @@ func ExamplePipeline_Describe() {
 		layers = append(layers, &residual{fmt.Sprint("layer", i+1), nn.NewDense("dense", nn.DenseConfig{In: 8, Out: 8, NoBias: true})})
 	}
 	layers = append(layers, nn.Sequential("classifier", nn.NewDense("", nn.DenseConfig{In: 8, Out: 3})))
-	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2}.Describe(gpipe.Input{
+	d := must(gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2}.Describe(gpipe.Input{
 		Examples: 16,
 		Inputs:   []graph.Type{{Shape: graph.Shape{8}, DType: graph.F32}},
 		Targets:  []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	for _, l := range d.Layers {
 		fmt.Println(l.Name, l.Params, "parameters,", l.FLOPs, "FLOPs an example,", l.OutShape[0])
 	}
@@ -140,29 +127,19 @@ func ExamplePipeline_Describe() {
 
 // opened is a small language model on two stages, with what change adds to it.
 func opened(vocabulary int, change func(*gpipe.Pipeline)) *gpipe.Trainer {
-	layers, err := transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 32, Heads: 2, Vocab: vocabulary, SeqLen: 6})
-	if err != nil {
-		log.Fatal(err)
-	}
+	layers := must(transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 32, Heads: 2, Vocab: vocabulary, SeqLen: 6}))
 	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, Numerics: gpipe.Numerics{LR: nn.ConstantLR(0.1)}}
 	if change != nil {
 		change(&p)
 	}
-	trainer, err := p.Open(gpipe.InputOf(tokens()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	return trainer
+	return must(p.Open(gpipe.InputOf(tokens())))
 }
 
 // Gradients can be read before an update and after it, by the parameters' paths.
 func ExampleTrainer_Gradients() {
 	trainer := opened(11, func(p *gpipe.Pipeline) { p.ClipNorm = 0.5 })
 	defer trainer.Close()
-	r, err := trainer.Differentiate(context.Background(), tokens())
-	if err != nil {
-		log.Fatal(err)
-	}
+	r := must(trainer.Differentiate(context.Background(), tokens()))
 	for _, g := range trainer.Gradients() {
 		if g.Path == "softmax/bias" {
 			fmt.Println(g.Path, g.Shape, "has a gradient:", g.Data[0] != 0)
@@ -188,19 +165,14 @@ func ExampleTrainer_LoadPart() {
 		p.Rates = []gpipe.Rate{{Path: "layer1", Factor: 0}, {Path: "layer*/attention", Factor: 0.1}}
 	})
 	defer tuned.Close()
-	left, err := tuned.LoadPart(file)
-	if err != nil {
-		log.Fatal(err)
-	}
+	left := must(tuned.LoadPart(file))
 	fmt.Println("not loaded:", left.Network)
 	fmt.Println("not used:", left.File)
 	before := map[string]float32{}
 	for _, w := range tuned.Weights() {
 		before[w.Path] = w.Data[0]
 	}
-	if _, err := tuned.Step(context.Background(), tokens()); err != nil {
-		log.Fatal(err)
-	}
+	must(tuned.Step(context.Background(), tokens()))
 	moved := map[bool]int{}
 	for _, w := range tuned.Weights() {
 		if w.Path == "layer1/attention/qkv/weight" || w.Path == "layer2/attention/qkv/weight" {
@@ -226,10 +198,7 @@ func ExamplePipeline_tasks() {
 		return slices.Repeat([][]schedule.Task{list}, stages)
 	}} {
 		trainer := opened(11, func(p *gpipe.Pipeline) { p.Tasks = tasks })
-		r, err := trainer.Step(context.Background(), tokens())
-		if err != nil {
-			log.Fatal(err)
-		}
+		r := must(trainer.Step(context.Background(), tokens()))
 		fmt.Println(r.Times.Lists[0])
 		hash[trainer.Hash()] = true
 		trainer.Close()
@@ -267,9 +236,7 @@ func ExamplePipeline_transport() {
 	var bytes atomic.Int64
 	trainer := opened(11, func(p *gpipe.Pipeline) { p.Transport = counting{transport.InProcess(), &bytes} })
 	defer trainer.Close()
-	if _, err := trainer.Step(context.Background(), tokens()); err != nil {
-		log.Fatal(err)
-	}
+	must(trainer.Step(context.Background(), tokens()))
 	fmt.Println("bytes forward and back:", bytes.Load(), "=", 2*4*8*6*16)
 	// Output:
 	// bytes forward and back: 6144 = 6144
@@ -281,9 +248,7 @@ func ExampleTrainer_Profile() {
 	defer trainer.Close()
 	profile := trainer.Profile()
 	for range 3 {
-		if _, err := trainer.Step(context.Background(), tokens()); err != nil {
-			log.Fatal(err)
-		}
+		must(trainer.Step(context.Background(), tokens()))
 	}
 	profile.Stop()
 	calls := map[string]float64{}

@@ -10,10 +10,8 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/machine"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // A token or target out of range panics in a kernel, on a worker's thread. It is named by its
@@ -79,27 +77,4 @@ func TestCollectorResumes(t *testing.T) {
 			t.Errorf("%d during a step and %d after it, want -1 and %d", during, got, before)
 		}
 	}
-}
-
-// Devices that together plan more memory than the machine has are refused before any
-// is allocated, although each alone would get its memory.
-func TestMoreThanTheMachineHas(t *testing.T) {
-	memory, swap := machine.MemoryAndSwap()
-	has := memory + swap
-	if has == 0 {
-		t.Skip("the machine's memory is not known")
-	}
-	p := small.pipeline(t)
-	floats := int(has / 4 / 3)
-	var layers []nn.Layer
-	for i := range 2 {
-		layers = append(layers, nn.Sequential(fmt.Sprint("wide", i), nn.NewDense("", nn.DenseConfig{In: floats / 1024, Out: 1024}), nn.NewDense("back", nn.DenseConfig{In: 1024, Out: floats / 1024})))
-	}
-	p.Layers, p.Partitions = layers, 2
-	in := Input{Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{floats / 1024}, DType: graph.F32}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}
-	tr, err := p.Open(in)
-	if err == nil {
-		tr.Close()
-	}
-	testkit.Fails(t, err, fmt.Sprintf("this machine has %d", has))
 }

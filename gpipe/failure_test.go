@@ -9,31 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport/transporttest"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
-
-// noGoroutineLeft returns a function that waits until there are no more goroutines than now.
-func noGoroutineLeft(t *testing.T) func() {
-	before := runtime.NumGoroutine()
-	return func() {
-		t.Helper()
-		for range 6000 { // a minute
-			if runtime.NumGoroutine() <= before {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
-	}
-}
 
 // failing runs steps until one fails and returns its error.
 func failing(t *testing.T, ctx context.Context, p Pipeline, b nn.Batch) error {
@@ -60,7 +44,7 @@ func every(t *testing.T, f func(t *testing.T, p Pipeline)) {
 				p := small.pipeline(t)
 				p.Partitions, p.MicroBatches, p.Schedule = 3, 4, s
 				p.Devices = []Device{{Kind: kind, Threads: 2}}
-				defer noGoroutineLeft(t)()
+				defer transporttest.NoneLeft(t)()
 				f(t, p)
 			})
 		}
@@ -103,7 +87,7 @@ func TestFailureOfAReplica(t *testing.T) {
 		{"a value that is not finite", dense, value, "replica 2, stage 0, F0: output of in is NaN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer noGoroutineLeft(t)()
+			defer transporttest.NoneLeft(t)()
 			p := c.pipeline
 			p.Replicas, p.Partitions = 3, 2
 			tr := must(p.Open(InputOf(c.batch)))(t)
@@ -196,7 +180,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	tr.Close()
 
-	defer noGoroutineLeft(t)()
+	defer transporttest.NoneLeft(t)()
 	open := func(device int, capacity int64) error {
 		p.Devices = []Device{{Capacity: peaks[0]}, {Capacity: peaks[1]}, {Capacity: peaks[2]}}
 		p.Devices[device].Capacity = capacity
@@ -228,13 +212,14 @@ func (mistaken) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{in[len(in)]}
 }
 
-// A layer's misuse is reported as a network that does not fit its input. A defect in
-// a layer is not, wherever the layer is traced.
+// A layer's misuse, or its constructor's, is reported as a network that does not fit its input.
+// A defect in a layer is not, wherever the layer is traced.
 func TestDefectsAreNoMisfit(t *testing.T) {
 	p, in := small.pipeline(t), InputOf(small.data(0))
 	wide := in
 	wide.Inputs = []graph.Type{{Shape: graph.Shape{99}, DType: graph.I32}}
-	wrong := p
+	misused, wrong := p, p
+	misused.Layers = append([]nn.Layer{nn.NewDense("a", nn.DenseConfig{In: 2})}, p.Layers...)
 	wrong.Layers = slices.Clone(p.Layers)
 	wrong.Layers[2] = mistaken{wrong.Layers[2]}
 	for what, trace := range map[string]func(Pipeline, Input) error{
@@ -245,8 +230,10 @@ func TestDefectsAreNoMisfit(t *testing.T) {
 	} {
 		var misfit *MisfitError
 		var misuse *graph.Misuse
-		if err := trace(p, wide); !errors.As(err, &misfit) || !errors.As(err, &misuse) {
-			t.Errorf("%s: %v, want a misfit", what, err)
+		for says, err := range map[string]error{"(1,99)": trace(p, wide), `dense "a": Out is 0`: trace(misused, in)} {
+			if !errors.As(err, &misfit) || !errors.As(err, &misuse) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v, want a misfit that says %s", what, err, says)
+			}
 		}
 		func() {
 			defer func() {

@@ -26,10 +26,9 @@ func TestGNMTG1(t *testing.T) {
 func recurrentTranslator(t testing.TB) Pipeline {
 	t.Helper()
 	m := smallTranslation.model
-	layers := must(gnmt.New(gnmt.Config{
+	p := smallTranslation.pipeline(t)
+	p.Layers = must(gnmt.New(gnmt.Config{
 		Layers: 3, Dim: 10, SourceVocab: m.SourceVocab, SourceLen: m.SourceLen, TargetLen: m.TargetLen, Shared: true, Dropout: 0.2,
 	}))(t)
-	p := smallTranslation.pipeline(t)
-	p.Layers = layers
 	return p
 }

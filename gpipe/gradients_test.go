@@ -11,10 +11,19 @@ import (
 	"gpipebench/nn"
 )
 
-// flat are all values, in order.
+// flat are copies of all values, in order.
 func flat(all []NamedWeights) (values []float32) {
 	for _, w := range all {
 		values = append(values, w.Data...)
+	}
+	return values
+}
+
+// byPath are copies of all values.
+func byPath(all []NamedWeights) map[string][]float32 {
+	values := map[string][]float32{}
+	for _, w := range all {
+		values[w.Path] = slices.Clone(w.Data)
 	}
 	return values
 }
@@ -76,23 +85,17 @@ func TestGradientsAreDerivatives(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions, p.MicroBatches = 2, 3
 	tr := openSmall(t, p)
-	loss := func() float64 {
-		r := must(tr.Differentiate(t.Context(), small.data(0)))(t)
-		return r.Loss
-	}
+	loss := func() float64 { return must(tr.Differentiate(t.Context(), small.data(0)))(t).Loss }
 	loss()
-	var gradients []NamedWeights
-	for _, g := range tr.Gradients() {
-		g.Data = slices.Clone(g.Data)
-		gradients = append(gradients, g)
-	}
+	gradients := byPath(tr.Gradients())
 	const h = 1.0 / 1024
 	checked := 0
-	for i, g := range gradients {
+	for i, w := range tr.Weights() {
 		if i%5 != 0 {
 			continue
 		}
-		at := len(g.Data) / 2
+		g := gradients[w.Path]
+		at := len(g) / 2
 		// Every copy of a tied weight moves.
 		moved := func(by float32) {
 			for _, d := range tr.devices {
@@ -106,8 +109,8 @@ func TestGradientsAreDerivatives(t *testing.T) {
 		moved(-2 * h)
 		down := loss()
 		moved(h)
-		if want := (up - down) / (2 * h); math.Abs(float64(g.Data[at])-want) > 2e-3 {
-			t.Errorf("%s[%d]: %v, by differences %v", g.Path, at, g.Data[at], want)
+		if want := (up - down) / (2 * h); math.Abs(float64(g[at])-want) > 2e-3 {
+			t.Errorf("%s[%d]: %v, by differences %v", w.Path, at, g[at], want)
 		}
 		checked++
 	}
@@ -121,12 +124,12 @@ func TestUpdateIsByGradients(t *testing.T) {
 	p := small.pipeline(t)
 	p.Optimizer, p.LR, p.L2 = nn.SGD{}, nn.ConstantLR(0.5), 0
 	tr := openSmall(t, p)
-	before := slices.Clone(values(tr))
+	before := flat(tr.Weights())
 	r := stepped(t, tr, small.data(0))
 	if r.Clipping >= 1 {
 		t.Fatalf("clipping %v: nothing is clipped", r.Clipping)
 	}
-	after := values(tr)
+	after := flat(tr.Weights())
 	for i, g := range flat(tr.Gradients()) {
 		if want := float64(before[i]) - 0.5*r.Clipping*float64(g); math.Abs(float64(after[i])-want) > 1e-6 {
 			t.Fatalf("weight %d: %v, want %v", i, after[i], want)

@@ -50,25 +50,17 @@ func groupsWays(groups []int, examples int) []factor {
 // TestG1Replicas is TestG1 for groups: one hash for each number of groups, over a
 // pairwise-covering set of ways to run, replicas included. Groups are of different
 // sizes.
-func TestG1Replicas(t *testing.T) {
-	l := small
-	l.batch, l.steps = 29, 2
-	all := append(groupsWays([]int{1, 2, 3, 4, 6, 8, 12}, l.batch), variants("tied", "true", "false"))
-	checkG1(t, all, l.batch, byGroups, func(t testing.TB, w way) outcome {
-		l := l
-		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
-		return l.train(t, w.of(l.pipeline(t)))
-	})
-}
+func TestG1Replicas(t *testing.T) { groupsG1(t, small, 29, 1, 2, 3, 4, 6, 8, 12) }
 
 // TestG1Llama is TestG1Replicas for a llama.
-func TestG1Llama(t *testing.T) {
-	l := smallLlama
-	l.batch, l.steps = 13, 2
-	checkG1(t, append(groupsWays([]int{1, 2, 4}, l.batch), variants("tied", "true", "false")), l.batch, byGroups, func(t testing.TB, w way) outcome {
+func TestG1Llama(t *testing.T) { groupsG1(t, smallLlama, 13, 1, 2, 4) }
+
+func groupsG1(t *testing.T, l lm, examples int, groups ...int) {
+	l.batch, l.steps = examples, 2
+	checkG1(t, append(groupsWays(groups, examples), variants("tied", "true", "false")), examples, byGroups, func(t testing.TB, w way) outcome {
 		l := l
-		l.model.Tied, l.model.Fine = w.variant == 0, w.fine
-		return l.train(t, w.of(l.pipeline(t)))
+		l.model.Tied = w.variant == 0
+		return l.train(t, w.of(l.cut(t, w.fine)))
 	})
 }
 
@@ -227,8 +219,7 @@ func TestDividedUpdateMoves(t *testing.T) {
 		if p.ShardUpdate {
 			want /= 4
 		}
-		planned := must(p.Plans(in))(t)
-		for _, plan := range planned.Plans {
+		for _, plan := range must(p.Plans(in))(t).Plans {
 			testkit.Equal(t, plan.UpdateBytes(), want, "divided: %v, %v: bytes", p.ShardUpdate, plan.At)
 		}
 		zero, whole := Parallel{}, p // what is modelled has it by ZeRO's name as well

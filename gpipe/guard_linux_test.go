@@ -22,9 +22,6 @@ import (
 // guarded maps n floats that end right before a protected page. With short > 0 the
 // last short floats lie on that page.
 func guarded(t testing.TB, n, short int) []float32 {
-	if n == 0 {
-		return nil
-	}
 	page := os.Getpagesize()
 	room := ((n-short)*4 + page - 1) / page * page
 	mem := must(syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
@@ -33,18 +30,21 @@ func guarded(t testing.TB, n, short int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&mem[room-(n-short)*4])), n)
 }
 
-// guardedRun trains on b with every category in a mapping of exactly the planned
-// bytes; short takes floats off one of them.
-func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short Category, floats int) error {
+// guardedRun trains on b with every category of every device in a mapping of exactly the
+// planned bytes, or of a float less if it is short.
+func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short func(c Category) bool) error {
 	var mu sync.Mutex
 	p.testing.panicOnFault = true
 	p.testing.allocate = func(c Category, n int) []float32 {
 		mu.Lock()
 		defer mu.Unlock()
-		if c != short || n == 0 {
-			return guarded(t, n, 0)
+		switch {
+		case n == 0:
+			return nil
+		case short(c):
+			return guarded(t, n, 1)
 		}
-		return guarded(t, n, floats)
+		return guarded(t, n, 0)
 	}
 	tr, err := openFaulting(p, InputOf(b))
 	if err != nil {
@@ -53,6 +53,11 @@ func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short Category, floats int
 	defer tr.Close()
 	_, err = tr.Step(t.Context(), b)
 	return err
+}
+
+// faulted reports whether an error is that of a memory fault.
+func faulted(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "fault") || strings.Contains(err.Error(), "invalid memory address"))
 }
 
 // openFaulting opens a pipeline whose initialisation may fault.
@@ -126,27 +131,12 @@ func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
 				p.Devices = []Device{{Threads: parts - 1}}
 				pieces := 0
 				run := func(short int) error { // of the pieces, in the order in which they are mapped
-					p.testing.panicOnFault, pieces = true, 0
-					p.testing.allocate = func(_ Category, n int) []float32 {
-						if n == 0 {
-							return nil
-						}
-						if pieces++; pieces-1 == short {
-							return guarded(t, n, 1)
-						}
-						return guarded(t, n, 0)
-					}
-					tr, err := openFaulting(p, InputOf(b))
-					if err != nil {
-						return err
-					}
-					defer tr.Close()
-					_, err = tr.Step(t.Context(), b)
-					return err
+					pieces = 0
+					return guardedRun(t, p, b, func(Category) bool { pieces++; return pieces-1 == short })
 				}
 				testkit.NoError(t, run(-1), "%d parts", parts)
 				for i := range pieces {
-					if err := run(i); err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
+					if err := run(i); !faulted(err) {
 						t.Errorf("%d parts: piece %d one float short: %v, want a memory fault", parts, i, err)
 					}
 				}
@@ -159,13 +149,13 @@ func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
 func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch, partitions, micro, threads int) {
 	t.Helper()
 	p.Partitions, p.MicroBatches, p.Devices = partitions, micro, []Device{{Threads: threads}}
-	testkit.NoError(t, guardedRun(t, p, b, Categories, 0), "%d threads", threads)
+	testkit.NoError(t, guardedRun(t, p, b, func(Category) bool { return false }), "%d threads", threads)
 	for c := range Categories {
-		err := guardedRun(t, p, b, c, 1)
+		err := guardedRun(t, p, b, func(of Category) bool { return of == c })
 		if err == nil && c == Workspace && endsInScratch(t, p, b) {
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
+		if !faulted(err) {
 			t.Errorf("%d threads: %v one float short: %v, want a memory fault", threads, c, err)
 		}
 	}

@@ -118,9 +118,8 @@ func (r residual) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 
 func (n images) pipeline(t testing.TB, fine bool) Pipeline {
 	t.Helper()
-	layers := must(n.layers(fine))(t)
 	return Pipeline{
-		Layers: layers, Loss: n.loss,
+		Layers: must(n.layers(fine))(t), Loss: n.loss,
 		Numerics: Numerics{Seed: 42, Optimizer: nn.RMSProp{}, LR: nn.ConstantLR(0.02), ClipNorm: 5, L2: 1e-3},
 	}
 }
@@ -213,22 +212,13 @@ func TestMovingAverages(t *testing.T) {
 		p := n.pipeline(t, false)
 		p.MicroBatches, p.Partitions = m, 2
 		tr := n.open(t, p)
-		find := func(path string) []float32 {
-			for _, w := range tr.Weights() {
-				if w.Path == path {
-					return w.Data
-				}
-			}
-			t.Fatalf("no %s", path)
-			return nil
-		}
 		mean, variance := make([]float64, channels), make([]float64, channels)
 		for c := range channels {
 			variance[c] = 1
 		}
 		for i := range n.sizes { // the last is short
 			b := n.data(i)
-			out := strided7x7(b.Inputs[0], find("stem/conv/weight"), channels)
+			out := strided7x7(b.Inputs[0], valuesOf(t, tr, "stem/conv/weight"), channels)
 			for c := range channels {
 				var sum, squares float64
 				for _, v := range out[c] {
@@ -242,11 +232,12 @@ func TestMovingAverages(t *testing.T) {
 				variance[c] = momentum*variance[c] + (1-momentum)*squares/(size-1)
 			}
 			stepped(t, tr, b)
+			movingMean, movingVariance := valuesOf(t, tr, "stem/conv/moving_mean"), valuesOf(t, tr, "stem/conv/moving_variance")
 			for c := range channels {
-				if got := float64(find("stem/conv/moving_mean")[c]); math.Abs(got-mean[c]) > 1e-6 {
+				if got := float64(movingMean[c]); math.Abs(got-mean[c]) > 1e-6 {
 					t.Errorf("M=%d, step %d: moving mean %d is %v, want %v", m, i, c, got, mean[c])
 				}
-				if got := float64(find("stem/conv/moving_variance")[c]); math.Abs(got-variance[c]) > 1e-5*variance[c] {
+				if got := float64(movingVariance[c]); math.Abs(got-variance[c]) > 1e-5*variance[c] {
 					t.Errorf("M=%d, step %d: moving variance %d is %v, want %v", m, i, c, got, variance[c])
 				}
 			}
@@ -324,19 +315,6 @@ func TestEvaluateImages(t *testing.T) {
 	}
 }
 
-// The layers of AmoebaNet-D (18, 256) at 224x224 have 15.17 G multiply-adds an image. Package
-// partition's tests cut them.
-func TestTable2Layers(t *testing.T) {
-	d := describeAmoebaNet(t, amoebanet.Config{Layers: 18, Filters: 256, Classes: 1000})
-	var all int64
-	for _, l := range d.Layers {
-		all += l.FLOPs
-	}
-	if d.Params != 122_470_120 || len(d.Layers) != 24 || fmt.Sprintf("%.2f", float64(all)/2e9) != "15.17" {
-		t.Errorf("%d parameters, %d layers, %d FLOPs", d.Params, len(d.Layers), all)
-	}
-}
-
 // "We reduced the stride value of the first convolution layer and increased the
 // stride value at the last convolution layer on AmoebaNet-D (2, 256). As a
 // result, the activation memory footprint increased four times but the model
@@ -379,8 +357,7 @@ func TestDescribeSmallImages(t *testing.T) {
 func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
 	t.Helper()
 	layers, size := must(amoebanet.New(c))(t), cmp.Or(c.Image, 224)
-	d := must(Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
+	return must(Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
 		Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{size, size, 3}, DType: graph.F32}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
 	}))(t)
-	return d
 }

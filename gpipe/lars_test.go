@@ -62,23 +62,17 @@ func TestLARSByDefinition(t *testing.T) {
 			p.ClipNorm, p.ShardUpdate = 0.25, replicas > 1
 			p.Rates = []Rate{{Path: "layer*/attention", Factor: 0}, {Path: "layer*", Factor: 0.5}}
 			tr := opened(t, p, InputOf(l.data(0)))
-			before := map[string][]float32{}
-			for _, w := range tr.Weights() {
-				before[w.Path] = append([]float32(nil), w.Data...)
-			}
+			before := byPath(tr.Weights())
 			r := stepped(t, tr, l.data(0))
 			if r.GradNorm <= p.ClipNorm {
 				t.Fatalf("a norm of %v is not clipped", r.GradNorm)
 			}
 			scale := p.ClipNorm / r.GradNorm
 			noDecay, factor := map[string]bool{}, map[string]float64{}
-			for i := range tr.net.Params {
-				noDecay[tr.net.Params[i].Path], factor[tr.net.Params[i].Path] = tr.net.Params[i].NoDecay, tr.net.Params[i].Rate
+			for _, p := range tr.net.Params {
+				noDecay[p.Path], factor[p.Path] = p.NoDecay, p.Rate
 			}
-			gradients := map[string][]float32{}
-			for _, g := range tr.Gradients() {
-				gradients[g.Path] = g.Data
-			}
+			gradients := byPath(tr.Gradients())
 			skipped, frozen := 0, 0
 			for _, w := range tr.Weights() {
 				g, was := gradients[w.Path], before[w.Path]
@@ -118,8 +112,7 @@ func TestLARSUpdateBytes(t *testing.T) {
 	bytes := func(o nn.Optimizer, replicas int, divided bool) float64 {
 		q := p
 		q.Optimizer, q.Replicas, q.ShardUpdate = o, replicas, divided
-		planned := must(q.Plans(in))(t)
-		return planned.Plans[0].UpdateBytes()
+		return must(q.Plans(in))(t).Plans[0].UpdateBytes()
 	}
 	for _, c := range []struct {
 		replicas int

@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,9 +105,7 @@ func TestShortMiniBatchOfOwnLists(t *testing.T) {
 		}
 		tr := openSmall(t, p)
 		_, err := tr.Step(t.Context(), small.data(0).Slice(0, 4))
-		if want := "task lists for 4 micro-batches: stage 0 " + c.want + ", as for 6 micro-batches"; err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		testkit.Equal(t, fmt.Sprint(err), "task lists for 4 micro-batches: stage 0 "+c.want+", as for 6 micro-batches")
 		stepSmall(t, tr, 0) // it goes on
 	}
 }

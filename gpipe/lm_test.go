@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,6 +36,12 @@ var smallLlama = lm{
 	model: transformer.Config{Vocab: 19, SeqLen: 7, Tied: true},
 	llama: &llama.Config{Layers: 6, Dim: 16, FeedForward: 20, Heads: 6, KVHeads: 2, HeadDim: 4, RopeTheta: 50},
 	batch: 9, ragged: true, smooth: 0.1,
+}
+
+// cut is the pipeline, cut also inside of layers if it is fine.
+func (l lm) cut(t testing.TB, fine bool) Pipeline {
+	l.model.Fine = fine
+	return l.pipeline(t)
 }
 
 func (l lm) pipeline(t testing.TB) Pipeline {
@@ -84,7 +89,7 @@ func (l lm) data(i int) nn.Batch {
 // outcome is what must not depend on the way a network is run.
 type outcome struct {
 	hash, before, initial string
-	losses                string
+	losses                string // with counts and norms of gradients
 	tallies               string // of batch norms, as the last step left them
 	averages              string // the hash of the weights' averages, if they are kept
 }
@@ -99,16 +104,20 @@ func (l lm) train(t testing.TB, p Pipeline) outcome {
 	return train(t, p, steps, l.data)
 }
 
-// train runs steps on p, checking every guarantee that holds for any run.
+// train runs steps on p, or windows of as many, checking every guarantee that holds for any run.
 func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outcome {
 	t.Helper()
 	tr := opened(t, p, InputOf(data(0)))
 	o := outcome{initial: tr.Hash()}
-	for i := range steps {
+	for tr.Steps() < steps {
 		o.before = tr.Hash()
-		r := must(tr.Step(context.Background(), data(i)))(t)
-		o.losses += fmt.Sprintf("%.17g ", r.Loss)
+		if p.Window > 0 {
+			o.losses += reported(windowed(t, tr, data)...)
+			continue
+		}
+		r := stepped(t, tr, data(tr.Steps()))
 		checkTimeline(t, r)
+		o.losses += reported(r)
 	}
 	o.hash, o.tallies = tr.Hash(), talliesOf(tr)
 	checkMemory(t, tr)
@@ -116,6 +125,14 @@ func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outco
 		noError(t, tr.Averaged(func() error { o.averages = tr.Hash(); return nil }))
 	}
 	return o
+}
+
+// reported is what results have that must not depend on the way.
+func reported(all ...*Result) (text string) {
+	for _, r := range all {
+		text += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
+	}
+	return text
 }
 
 // talliesOf is a digest of batch norms' tallies, which are in float64.

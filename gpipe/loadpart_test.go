@@ -31,20 +31,14 @@ func TestLoadPart(t *testing.T) {
 			}
 		}
 	}
-	from := map[string][]float32{}
-	for _, w := range source.Weights() {
-		from[w.Path] = w.Data
-	}
+	from := byPath(source.Weights())
 	larger := untied
 	larger.model.Layers, larger.model.Vocab = 7, 23
 	for _, k := range []int{1, 3} {
 		p := larger.pipeline(t)
 		p.Partitions, p.EMA.Decay = k, 0.9
 		tr := opened(t, p, InputOf(larger.data(0)))
-		before := map[string][]float32{}
-		for _, w := range tr.Weights() {
-			before[w.Path] = slices.Clone(w.Data)
-		}
+		before := byPath(tr.Weights())
 		out := must(tr.LoadPart(file))(t)
 		testkit.Equal(t, fmt.Sprint(out.File), "[embedding/table [19 16] softmax/weight [19 16] softmax/bias [19]]", "left out of the file")
 		left := map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/transport/transporttest"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
@@ -41,7 +42,7 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 		checkpoint             schedule.Checkpoint
 		replicas               int
 	}{{1, 1, 1, schedule.Never, 1}, {1, 3, 2, schedule.Always, 1}, {3, 4, 1, schedule.Always, 1}, {2, 3, 2, schedule.Never, 1}, {2, 3, 1, schedule.Always, 3}} {
-		defer noGoroutineLeft(t)()
+		defer transporttest.NoneLeft(t)()
 		p := small.pipeline(t)
 		p.Partitions, p.MicroBatches, p.Checkpoint, p.Replicas = c.stages, c.micro, c.checkpoint, c.replicas
 		p.Devices = []Device{{Threads: c.threads}}

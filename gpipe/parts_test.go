@@ -95,12 +95,10 @@ func TestPartCapacity(t *testing.T) {
 	p := smallResNet.pipeline(t, false)
 	p.Spatial = 3
 	in := InputOf(smallResNet.data(0))
-	planned := must(p.Plans(in))(t)
-	plan := planned.Plans[0]
+	plan := must(p.Plans(in))(t).Plans[0]
 	for _, part := range append([]*Plan{plan}, plan.Parts...) {
 		p.Devices = []Device{{Capacity: part.Peak - 1}}
-		again := must(p.Plans(in))(t)
-		if again.OutOfMemory == nil {
+		if must(p.Plans(in))(t).OutOfMemory == nil {
 			t.Errorf("a capacity of %d bytes, %d for a part: no error", part.Peak-1, part.Peak)
 		}
 	}
@@ -109,7 +107,5 @@ func TestPartCapacity(t *testing.T) {
 		most = max(most, part.Peak)
 	}
 	p.Devices = []Device{{Capacity: most}}
-	if again, err := p.Plans(in); err != nil || again.OutOfMemory != nil {
-		t.Error(err, again.OutOfMemory)
-	}
+	testkit.Equal(t, must(p.Plans(in))(t).OutOfMemory, nil, "a capacity of %d bytes, the largest part's", most)
 }

@@ -17,6 +17,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
+	"gpipebench/gpipe/transport/transporttest"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -189,7 +190,7 @@ func TestProcessesFail(t *testing.T) {
 		{"a token outside", func(*Pipeline) {}, token, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer noGoroutineLeft(t)()
+			defer transporttest.NoneLeft(t)()
 			pipeline := func() Pipeline {
 				p := small.pipeline(t)
 				p.Partitions, p.MicroBatches = 3, 4

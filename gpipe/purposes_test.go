@@ -34,10 +34,7 @@ func TestPurposesG2(t *testing.T) {
 					p := model.pipeline(t)
 					p.Partitions, p.MicroBatches, p.Checkpoint = k, m, checkpoint
 					p.Evaluating, p.Predicting = whole, predicted
-					planned, err := p.Plans(in)
-					if err != nil {
-						t.Fatal(what, err)
-					}
+					planned := must(p.Plans(in))(t, what)
 					most := slices.MaxFunc(planned.Plans, func(a, b *Plan) int { return int(a.Peak - b.Peak) }).Peak
 					p.Devices = []Device{{Capacity: most - 1}}
 					var oom *OutOfMemoryError
@@ -46,23 +43,12 @@ func TestPurposesG2(t *testing.T) {
 						t.Errorf("%s: one byte short of %d: %v, want out of memory", what, most, err)
 					}
 					p.Devices = []Device{{Capacity: most}}
-					tr, err := p.Open(in)
-					if err != nil {
-						t.Fatal(what, err)
-					}
+					tr := must(p.Open(in))(t, what)
 					if in.Examples > 0 {
-						if _, err := tr.Step(t.Context(), batch); err != nil {
-							t.Fatal(what, err)
-						}
+						must(tr.Step(t.Context(), batch))(t, what)
 					}
-					if _, err := tr.Evaluate(t.Context(), batch); err != nil {
-						t.Fatal(what, err)
-					}
-					longest := smallTranslation
-					longest.model.TargetLen += 3
-					if _, err := tr.Predict(t.Context(), longest.data(0).Inputs...); err != nil {
-						t.Fatal(what, err)
-					}
+					must(tr.Evaluate(t.Context(), batch))(t, what)
+					must(tr.Predict(t.Context(), model.data(0).Inputs...))(t, what)
 					checkMemory(t, tr)
 					for i, plan := range tr.Plans() {
 						if got := planned.Plans[i]; plan.Bytes != got.Bytes || in.Examples == 0 && plan.Bytes[Gradients]+plan.Bytes[OptimizerState]+plan.Bytes[Residuals] > 0 {
@@ -168,10 +154,7 @@ func TestEvaluatesWhatCannotTrain(t *testing.T) {
 			t.Errorf("training with M=%d: %v", m, err)
 		}
 		p.Evaluating = InputOf(b)
-		tr := must(p.Open(Input{}))(t)
-		if _, err := tr.Evaluate(t.Context(), b); err != nil {
-			t.Error(err)
-		}
-		tr.Close()
+		tr := opened(t, p, Input{})
+		must(tr.Evaluate(t.Context(), b))(t)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -19,9 +20,7 @@ import (
 // TestPyTorchLoads: bench/peers/load_weights.py loads what Save wrote into the
 // same model in PyTorch, which then gives the same logits, to 1e-4.
 func TestPyTorchLoads(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts PyTorch, which takes seconds")
-	}
+	testkit.CI(t) // starts PyTorch
 	gelu := small
 	gelu.model.Activation, gelu.model.Tied, gelu.model.ClipLogits = nn.GELU, false, 0
 	final := gelu
@@ -64,11 +63,8 @@ func TestPyTorchLoads(t *testing.T) {
 			noError(t, tr.Save(weights, map[string]string{"model": c.model}))
 			inputs := c.data(7).Inputs
 			out := must(tr.Predict(t.Context(), inputs...))(t)
-			said, err := loadWeights(t, weights, map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}})
-			if err != nil {
-				t.Fatalf("%v: %s", err, said)
-			}
-			t.Log(said)
+			run := map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}}
+			t.Log(must(loadWeights(t, weights, run))(t))
 
 			// The script can fail: one logit is slightly wrong.
 			if c.name != "transformer-lm" {
@@ -76,7 +72,7 @@ func TestPyTorchLoads(t *testing.T) {
 			}
 			out[0].F32[5] += 2e-4
 			var exit *exec.ExitError
-			if said, err := loadWeights(t, weights, map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}}); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "differ by 0.0002") {
+			if said, err := loadWeights(t, weights, run); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "differ by 0.0002") {
 				t.Errorf("a logit that is off: %v, %s", err, said)
 			}
 		})
@@ -111,20 +107,14 @@ func againstPyTorch(t *testing.T, data func(i int) nn.Batch, smoothing float32, 
 // that takes the whole mini-batch: within 2e-6 of each gradient's norm, computed there in
 // float64. Replicas have different numbers of targets, so a mean of their means would differ.
 func TestPyTorchReplicas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts PyTorch, which takes seconds")
-	}
+	testkit.CI(t) // starts PyTorch
 	for _, tied := range []bool{true, false} {
 		l := small
 		l.model.Dropout, l.model.Tied, l.model.FinalNorm = 0, tied, !tied
 		p := l.pipeline(t)
 		p.Replicas, p.Partitions, p.MicroBatches = 3, 2, 2
 		tr, compare := againstPyTorch(t, l.data, l.smooth, p, fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, l.model.Heads, l.model.ClipLogits), nil)
-		said, err := compare()
-		if err != nil {
-			t.Fatalf("%v: %s", err, said)
-		}
-		t.Log(said)
+		t.Log(must(compare())(t))
 
 		// The script can fail: a gradient is slightly too long.
 		wrong := tr.Gradients()[3]
@@ -141,9 +131,7 @@ func TestPyTorchReplicas(t *testing.T) {
 // Four parts that divide operations in four blocks, and three with one, have PyTorch's gradients as well: those of a
 // ResNet within 1e-5 of their norms.
 func TestPyTorchTensor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts PyTorch, which takes seconds")
-	}
+	testkit.CI(t) // starts PyTorch
 	l := uneven
 	l.model.Dropout = 0
 	for _, of := range [][2]int{{4, 4}, {3, 1}} {
@@ -155,11 +143,7 @@ func TestPyTorchTensor(t *testing.T) {
 			p := c.Pipeline
 			p.Tensor, p.Blocks, p.Partitions, p.MicroBatches = of[0], of[1], 2, c.micro
 			_, compare := againstPyTorch(t, c.data, 0.1, p, fmt.Sprintf(`{"heads":%d}`, l.model.Heads), nil)
-			said, err := compare()
-			if err != nil {
-				t.Fatalf("%s, %v: %v: %s", name, of, err, said)
-			}
-			t.Log(name, of, said)
+			t.Log(name, of, must(compare())(t, "%s, %v", name, of))
 		}
 	}
 }
@@ -168,20 +152,14 @@ func TestPyTorchTensor(t *testing.T) {
 // PyTorch's own autocast, within eight times bfloat16's resolution (2^-8) of each gradient's
 // norm: both round about thirty results one after another, not all at the same places.
 func TestPyTorchAutocast(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts PyTorch, which takes seconds")
-	}
+	testkit.CI(t) // starts PyTorch
 	l := small
 	l.model.Dropout, l.model.ClipLogits, l.model.Activation = 0, 0, nn.GELU // without kinks, where a rounding could turn a gradient on or off
 	for _, dt := range []graph.DType{graph.BF16, graph.F32} {
 		p := l.pipeline(t)
 		p.Partitions, p.MicroBatches, p.DType = 2, 2, dt
 		_, compare := againstPyTorch(t, l.data, l.smooth, p, fmt.Sprintf(`{"heads":%d,"activation":"gelu"}`, l.model.Heads), map[string]any{"autocast": dt == graph.BF16})
-		said, err := compare()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", dt, err, said)
-		}
-		t.Log(dt, said)
+		t.Log(dt, must(compare())(t, "%v", dt))
 	}
 }
 
@@ -203,8 +181,8 @@ func entries(tensors []nn.Tensor) (all []entry) {
 	return all
 }
 
-// loadWeights runs the script and returns its output.
-func loadWeights(t *testing.T, weights string, run map[string]any) (string, error) {
+// loadWeights runs the script and returns its output, which is in its error as well.
+func loadWeights(t *testing.T, weights string, run map[string]any) (said string, err error) {
 	t.Helper()
 	const python = "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {
@@ -213,10 +191,14 @@ func loadWeights(t *testing.T, weights string, run map[string]any) (string, erro
 	text := must(json.Marshal(run))(t)
 	file := filepath.Join(t.TempDir(), "run.json")
 	noError(t, os.WriteFile(file, text, 0o666))
-	said, err := exec.Command(python, "../bench/peers/load_weights.py", weights, file).CombinedOutput()
+	out, err := exec.Command(python, "../bench/peers/load_weights.py", weights, file).CombinedOutput()
+	said = strings.TrimSpace(string(out))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 3 {
-		t.Skip(strings.TrimSpace(string(said)))
+		t.Skip(said)
 	}
-	return strings.TrimSpace(string(said)), err
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return said, err
 }

@@ -32,10 +32,7 @@ func TestFrozenParametersKeepTheirBits(t *testing.T) {
 		p := rated()
 		p.Partitions, p.MicroBatches, p.Schedule, p.Devices = w.Partitions, w.MicroBatches, w.Schedule, w.Devices
 		tr := openSmall(t, p)
-		var before [][]float32
-		for _, w := range tr.Weights() {
-			before = append(before, slices.Clone(w.Data))
-		}
+		before := byPath(tr.Weights())
 		for i := range 3 {
 			r := stepped(t, tr, small.data(i))
 			var squares float64
@@ -52,8 +49,8 @@ func TestFrozenParametersKeepTheirBits(t *testing.T) {
 		}
 		count := 0
 		check := func(what string) {
-			for i, w := range tr.Weights() {
-				if same := slices.Equal(w.Data, before[i]); same != frozen(w.Path) {
+			for _, w := range tr.Weights() {
+				if same := slices.Equal(w.Data, before[w.Path]); same != frozen(w.Path) {
 					t.Errorf("K=%d: %s of %s: the same bits: %v, frozen: %v", p.Partitions, what, w.Path, same, frozen(w.Path))
 				} else if same {
 					count++
@@ -77,11 +74,7 @@ func TestRatesAreFactors(t *testing.T) {
 		p.Optimizer, p.LR, p.Rates = nn.SGD{Momentum: 0.9}, nn.ConstantLR(lr), rates
 		tr := openSmall(t, p)
 		stepSmall(t, tr, 0)
-		all := map[string][]float32{}
-		for _, w := range tr.Weights() {
-			all[w.Path] = slices.Clone(w.Data)
-		}
-		return all
+		return byPath(tr.Weights())
 	}
 	plain, doubled := after(0.25), after(0.5)
 	for path, w := range after(0.25, Rate{Path: "layer1", Factor: 2}, Rate{Path: "layer*", Factor: 1}) {

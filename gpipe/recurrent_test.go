@@ -47,11 +47,7 @@ func TestRecurrentInside(t *testing.T) {
 	gradients := func(p Pipeline) (float64, []float32) {
 		tr := opened(t, p, InputOf(m.data(0)))
 		r := must(tr.Differentiate(t.Context(), m.data(0)))(t)
-		var all []float32
-		for _, g := range tr.Gradients() {
-			all = append(all, g.Data...)
-		}
-		return r.Loss, all
+		return r.Loss, flat(tr.Gradients())
 	}
 	loss, want := gradients(hoisted)
 	other, got := gradients(inside)

@@ -19,6 +19,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
+	"gpipebench/gpipe/transport/transporttest"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -213,7 +214,7 @@ func TestReplicaFailsBeforeAMeeting(t *testing.T) {
 	for _, kind := range []Kind{Host, Emulated} {
 		for _, task := range []timeline.Kind{timeline.Forward, timeline.Backward} {
 			t.Run(fmt.Sprint(kind, "/", task), func(t *testing.T) {
-				defer noGoroutineLeft(t)()
+				defer transporttest.NoneLeft(t)()
 				n := smallResNet
 				p := wideResNet(t, 3)
 				p.Partitions, p.MicroBatches, p.Devices = 2, 2, []Device{{Kind: kind, Threads: 2}}

@@ -171,9 +171,9 @@ func TestSimulateIsTheClosedForm(t *testing.T) {
 
 // Padding both widths of a layer from 32 to 64 makes four times the FLOPs.
 func TestRooflinePadsLanes(t *testing.T) {
-	layers := must(transformer.LM(transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}))(t)
 	l := lm{model: transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}, batch: 2}
-	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 1, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{DeviceOf(chip())}}
+	p := l.modelled(t, chip(), 1, 1)
+	p.Checkpoint = schedule.Never
 	narrow := simulate(t, l, p, Modelling{}).Devices[0].BusySeconds
 	wide := chip()
 	wide.Lanes = 64

@@ -248,20 +248,21 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// A copy of the state counts where the machine's memory is checked, and only if there is
-// one.
-func TestCopyOfStateCounts(t *testing.T) {
+// Devices that together plan more memory than the machine has are refused before any is
+// allocated, although each alone would get its memory. A copy of the state counts as well, and
+// only if there is one.
+func TestMoreThanTheMachineHas(t *testing.T) {
 	memory, swap := machine.MemoryAndSwap()
 	has := memory + swap
 	if has == 0 {
 		t.Skip("the machine's memory is not known")
 	}
-	// A weight and its gradient take a multiple of the memory; a copy of the weight as much as either.
+	// Two devices' weights and gradients take a multiple of the memory; a copy of the weights half of it.
 	wide := func(multiple float64, copied bool) (Pipeline, Input) {
 		p := small.pipeline(t)
-		width := int(multiple * float64(has) / 2 / plan.FloatBytes / 1024)
-		p.Layers = []nn.Layer{nn.NewDense("", nn.DenseConfig{In: width, Out: 1024})}
-		p.Partitions, p.Optimizer, p.KeepsState = 1, nn.SGD{}, copied
+		width := int(multiple * float64(has) / 4 / plan.FloatBytes / 1024)
+		p.Layers = []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: 1024}), nn.NewDense("back", nn.DenseConfig{In: 1024, Out: width})}
+		p.Partitions, p.Optimizer, p.KeepsState = 2, nn.SGD{}, copied
 		return p, Input{Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{width}, DType: graph.F32}}, Targets: []graph.Type{{DType: graph.I32}}}
 	}
 	for _, copied := range []bool{false, true} {
@@ -285,6 +286,7 @@ func TestCopyOfStateCounts(t *testing.T) {
 	var state float64
 	for i, copied := range []bool{false, true} {
 		p, in := wide(1.5, copied)
+		testkit.Refused(p.Open(in))(t, fmt.Sprintf("this machine has %d", has))
 		checked[i] = bytes(p.CheckMemory(in))
 		n := must(p.network(in))(t)
 		_, err := affordable(n, copied, func(place.Place) bool { return true })

@@ -64,21 +64,16 @@ var unevens = []struct {
 	tied     bool // on one partition
 	norm     bool // has batch norm
 }{
-	{"transformer-lm", func(t testing.TB, fine bool) Pipeline {
-		l := uneven
-		l.model.Fine = fine
-		return l.pipeline(t)
-	}, uneven.data, false, false},
+	{"transformer-lm", uneven.cut, uneven.data, false, false},
 	{"tied", func(t testing.TB, fine bool) Pipeline {
 		l := uneven
-		l.model.Fine, l.model.Tied, l.model.ClipLogits, l.model.Activation = fine, true, 4, nn.GELU
-		return l.pipeline(t)
+		l.model.Tied, l.model.ClipLogits, l.model.Activation = true, 4, nn.GELU
+		return l.cut(t, fine)
 	}, uneven.data, true, false},
 	{"llama", func(t testing.TB, fine bool) Pipeline {
 		l := uneven
 		l.llama = &llama.Config{Layers: 2, Dim: 16, FeedForward: 98, Heads: 12, KVHeads: 6, HeadDim: 4, RopeTheta: 50}
-		l.model.Fine = fine
-		return l.pipeline(t)
+		return l.cut(t, fine)
 	}, uneven.data, false, false},
 	{"transformer", func(t testing.TB, _ bool) Pipeline { return unevenTranslation.pipeline(t) }, unevenTranslation.data, false, false},
 	{"gnmt", func(t testing.TB, _ bool) Pipeline {
@@ -202,17 +197,15 @@ func tensorGradient(t *testing.T, whole Pipeline, b nn.Batch, tolerance float64)
 	r := must(tr.Differentiate(t.Context(), b))(t)
 	must(plain.Differentiate(t.Context(), b))(t)
 	var squares float64
-	var gradients []NamedWeights
-	for i, g := range tr.Gradients() {
-		g.Data = slices.Clone(g.Data)
-		gradients = append(gradients, g)
+	gradients, undivided := byPath(tr.Gradients()), byPath(plain.Gradients())
+	for path, g := range gradients {
 		var own, off float64
-		for j, v := range g.Data {
+		for j, v := range g {
 			own += float64(v) * float64(v)
-			off += math.Pow(float64(v)-float64(plain.Gradients()[i].Data[j]), 2)
+			off += math.Pow(float64(v)-float64(undivided[path][j]), 2)
 		}
 		if off > 1e-10*own {
-			t.Errorf("%s: off by %.2g of its norm", g.Path, math.Sqrt(off/own))
+			t.Errorf("%s: off by %.2g of its norm", path, math.Sqrt(off/own))
 		}
 		squares += own
 	}
@@ -223,9 +216,9 @@ func tensorGradient(t *testing.T, whole Pipeline, b nn.Batch, tolerance float64)
 	state := stateOf(t, tr)
 	at := func(step float64) float64 {
 		moved := stateOf(t, tr)
-		for i := range gradients {
-			for j, g := range gradients[i].Data {
-				moved.Weights[i].Data[j] = state.Weights[i].Data[j] + float32(step*float64(g)/norm)
+		for i, w := range moved.Weights {
+			for j, g := range gradients[w.Path] {
+				w.Data[j] = state.Weights[i].Data[j] + float32(step*float64(g)/norm)
 			}
 		}
 		noError(t, tr.Restore(moved))

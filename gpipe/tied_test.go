@@ -31,13 +31,11 @@ func TestGatherTied(t *testing.T) {
 		factor{"gradients", []string{"gathered"}, func(w *way, _ int) { w.TiedGradients = GatherTied }}) // the plain way's are reduced
 	checkG1(t, all, 17, byGroups, func(t testing.TB, w way) outcome {
 		if w.variant == 2 {
-			l := language
-			l.model.Fine = w.fine
-			return l.train(t, w.of(l.pipeline(t)))
+			return language.train(t, w.of(language.cut(t, w.fine)))
 		}
 		m := translator
-		m.model.Tie, m.model.Fine = []transformer.Tie{transformer.TieAll, transformer.TieSoftmax}[w.variant], w.fine
-		return m.train(t, w.of(m.pipeline(t)))
+		m.model.Tie = []transformer.Tie{transformer.TieAll, transformer.TieSoftmax}[w.variant]
+		return m.train(t, w.of(m.cut(t, w.fine)))
 	})
 }
 
@@ -87,8 +85,7 @@ func TestGatheredBytes(t *testing.T) {
 func TestGatheredRowsDoNotFit(t *testing.T) {
 	p := smallTranslation.pipeline(t)
 	p.Replicas, p.TiedGradients = 4, GatherTied
-	planned := must(p.Plans(InputOf(smallTranslation.data(0))))(t)
-	plan := planned.Plans[0]
+	plan := must(p.Plans(InputOf(smallTranslation.data(0))))(t).Plans[0]
 	p.Devices = []Device{{Capacity: plan.Bytes[Parameters] + plan.Bytes[OptimizerState] + plan.Bytes[Gradients] - 9000}}
 	testkit.Refused(p.Open(InputOf(smallTranslation.data(0))))(t, "source/table", "gradients")
 }

@@ -46,21 +46,11 @@ func (s countingSession) Send(ctx context.Context, to transport.Route, tensors [
 	return nil
 }
 
-// payloadOf is what carries a load.
-func payloadOf(l Load) transport.Payload {
-	switch l {
-	case BoundaryActivations:
-		return transport.Activation
-	case BoundaryGradients:
-		return transport.Gradient
-	case TiedGradients:
-		return transport.TiedGradient
-	case SharedStatistics:
-		return transport.Statistics
-	case GatheredRows:
-		return transport.GatheredRows
-	}
-	return transport.GroupGradient
+// payloads carry the loads that leave a stage.
+var payloads = map[Load]transport.Payload{
+	BoundaryActivations: transport.Activation, BoundaryGradients: transport.Gradient, TiedGradients: transport.TiedGradient,
+	SharedStatistics: transport.Statistics, GatheredRows: transport.GatheredRows,
+	Summands: transport.GroupGradient, Sums: transport.GroupGradient, UpdatedWeights: transport.GroupGradient,
 }
 
 // A step's traffic is what its plan says, to the byte, and what was handed to the
@@ -183,7 +173,7 @@ func TestTraffic(t *testing.T) {
 						if of.From == of.To { // parts', which never leave a stage
 							continue
 						}
-						line := transport.Route{From: of.From, To: of.To, What: payloadOf(of.What)}
+						line := transport.Route{From: of.From, To: of.To, What: payloads[of.What]}
 						all := sent[line]
 						all.Messages, all.Bytes = all.Messages+of.Messages, all.Bytes+of.Bytes
 						sent[line] = all

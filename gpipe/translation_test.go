@@ -31,11 +31,17 @@ var smallTranslation = translation{
 	batch: 9, steps: 3,
 }
 
+// cut is the pipeline, cut also inside of layers if it is fine.
+func (m translation) cut(t testing.TB, fine bool) Pipeline {
+	t.Helper()
+	m.model.Fine = fine
+	return m.pipeline(t)
+}
+
 func (m translation) pipeline(t testing.TB) Pipeline {
 	t.Helper()
-	layers := must(transformer.Translation(m.model))(t)
 	return Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1},
+		Layers: must(transformer.Translation(m.model))(t), Loss: nn.CrossEntropy{Smoothing: 0.1},
 		Numerics: Numerics{Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3},
 	}
 }
@@ -98,8 +104,8 @@ func TestTranslationG1(t *testing.T) {
 	all := append(slices.Clone(factors), variants("tied", ties[0].String(), ties[1].String()+", final norm", ties[2].String()))
 	checkG1(t, all, smallTranslation.batch, byVariant, func(t testing.TB, w way) outcome {
 		m := smallTranslation
-		m.model.Tie, m.model.FinalNorm, m.model.Fine = ties[w.variant], w.variant == 1, w.fine
-		return m.train(t, w.of(m.pipeline(t)))
+		m.model.Tie, m.model.FinalNorm = ties[w.variant], w.variant == 1
+		return m.train(t, w.of(m.cut(t, w.fine)))
 	})
 }
 
@@ -132,8 +138,7 @@ func TestEveryTokenCounts(t *testing.T) {
 		b := smallTranslation.data(0)
 		change(b)
 		tr := openedForAll(t, smallTranslation.pipeline(t), InputOf(b))
-		r := must(tr.Evaluate(t.Context(), b))(t)
-		return r.Loss
+		return must(tr.Evaluate(t.Context(), b))(t).Loss
 	}
 	want := loss(func(nn.Batch) {})
 	vocab := int32(smallTranslation.model.SourceVocab)

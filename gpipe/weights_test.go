@@ -20,37 +20,25 @@ import (
 	"gpipebench/nn/safetensors"
 )
 
-// saving is a network to save, with the given cut, and its mini-batches.
+// saving is a network to save, and its mini-batches.
 type saving struct {
-	name string
-	open func(t *testing.T, k, m int, fine bool) *Trainer
-	data func(i int) nn.Batch
+	name     string
+	pipeline func(t testing.TB, fine bool) Pipeline
+	data     func(i int) nn.Batch
 }
 
 // savings are networks whose vocabulary tables are used on several stages.
-func savings() []saving {
-	opened := func(t *testing.T, p Pipeline, k, m int, b nn.Batch) *Trainer {
-		t.Helper()
-		p.Partitions, p.MicroBatches, p.Groups, p.Replicas = k, m, 2, min(k, 2)
-		return openedForAll(t, p, InputOf(b))
-	}
-	return []saving{
-		{"transformer-lm", func(t *testing.T, k, m int, fine bool) *Trainer {
-			l := small
-			l.model.Fine = fine
-			return opened(t, l.pipeline(t), k, m, l.data(0))
-		}, small.data},
-		{"transformer", func(t *testing.T, k, m int, fine bool) *Trainer {
-			l := smallTranslation
-			l.model.Fine = fine
-			return opened(t, l.pipeline(t), k, m, l.data(0))
-		}, smallTranslation.data},
-		{"llama", func(t *testing.T, k, m int, fine bool) *Trainer {
-			l := smallLlama
-			l.model.Fine = fine
-			return opened(t, l.pipeline(t), k, m, l.data(0))
-		}, smallLlama.data},
-	}
+var savings = []saving{
+	{"transformer-lm", small.cut, small.data},
+	{"transformer", smallTranslation.cut, smallTranslation.data},
+	{"llama", smallLlama.cut, smallLlama.data},
+}
+
+func (s saving) open(t *testing.T, k, m int, fine bool) *Trainer {
+	t.Helper()
+	p := s.pipeline(t, fine)
+	p.Partitions, p.MicroBatches, p.Groups, p.Replicas = k, m, 2, min(k, 2)
+	return openedForAll(t, p, InputOf(s.data(0)))
 }
 
 // TestPublishedWeights: a file as others publish it, with bfloat16 values under published names, is
@@ -126,14 +114,13 @@ func trained(t *testing.T, tr *Trainer, data func(i int) nn.Batch) *Trainer {
 
 func evaluated(t testing.TB, tr *Trainer, b nn.Batch) string {
 	t.Helper()
-	r := must(tr.Evaluate(t.Context(), b))(t)
-	return fmt.Sprintf("%.17g", r.Loss)
+	return fmt.Sprintf("%.17g", must(tr.Evaluate(t.Context(), b))(t).Loss)
 }
 
 // TestSaveAndLoad: what one cut saves, another loads, on all replicas: the same hash,
 // evaluation and next step to the bit, and the same file when saved again.
 func TestSaveAndLoad(t *testing.T) {
-	for _, s := range savings() {
+	for _, s := range savings {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "weights.safetensors")
@@ -192,7 +179,7 @@ func sameCopies(t *testing.T, tr *Trainer, shared bool) {
 // TestSavedFile: names are the layers' paths in layer order, tied tables come
 // once, and the hash in the metadata is the data's.
 func TestSavedFile(t *testing.T) {
-	s := savings()[1]
+	s := savings[1]
 	tr := trained(t, s.open(t, 3, 2, false), s.data)
 	file := filepath.Join(t.TempDir(), "w")
 	noError(t, tr.Save(file, map[string]string{"heads": "3"}))
@@ -244,7 +231,7 @@ func TestLoadOfAnotherFunction(t *testing.T) {
 // TestLoadRefuses: a file that is not this network's is refused with a reason in one
 // line, and changes nothing.
 func TestLoadRefuses(t *testing.T) {
-	s := savings()[0]
+	s := savings[0]
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights.safetensors")
 	source := trained(t, s.open(t, 1, 1, false), s.data)
@@ -272,14 +259,16 @@ func TestLoadRefuses(t *testing.T) {
 		noError(t, os.WriteFile(path, data, 0o666))
 		refused(path, want)
 	}
-	weights := func(change func(all []safetensors.Tensor) []safetensors.Tensor, metadata map[string]string, want string) {
-		t.Helper()
-		var all []safetensors.Tensor
+	tensors := func() (all []safetensors.Tensor) {
 		for _, w := range source.Weights() {
 			all = append(all, safetensors.Tensor{Name: w.Path, Shape: slices.Clone(w.Shape), Data: slices.Clone(w.Data)})
 		}
+		return all
+	}
+	weights := func(all []safetensors.Tensor, metadata map[string]string, want string) {
+		t.Helper()
 		path := filepath.Join(dir, "other")
-		noError(t, safetensors.WriteFile(path, change(all), metadata))
+		noError(t, safetensors.WriteFile(path, all, metadata))
 		refused(path, want)
 	}
 
@@ -299,36 +288,26 @@ func TestLoadRefuses(t *testing.T) {
 	written(flipped, "the values are not those that were saved: SHA-256 ")
 
 	last := len(source.Weights()) - 1
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
-		all[last].Shape, all[last].Data = []int{18}, all[last].Data[:18]
-		return all
-	}, nil, `tensor "softmax/bias" has shape [18]: the network wants [19]`)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
-		all[0].Shape = []int{16, 19}
-		return all
-	}, nil, `tensor "embedding/table" has shape [16 19]: the network wants [19 16]`)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor { return all[:last] },
-		nil, `no tensor "softmax/bias", which the network has`)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
-		return append(all, safetensors.Tensor{Name: "softmax/weight", Shape: []int{19, 16}, Data: all[0].Data})
-	}, nil, `tensor "softmax/weight", which the network does not have`)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
-		all[3].Name = "layer1/attention/QKV/weight"
-		return all
-	}, nil, `no tensor "layer1/attention/qkv/weight", which the network has`)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor { return all },
-		map[string]string{hashKey: before}, "the file says "+before)
-	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
-		all[1].Data[0] = float32(math.Inf(1))
-		return all
-	}, nil, fmt.Sprintf("tensor %q has a value that is +Inf: want finite weights", source.Weights()[1].Path))
+	all := tensors()
+	all[last].Shape, all[last].Data = []int{18}, all[last].Data[:18]
+	weights(all, nil, `tensor "softmax/bias" has shape [18]: the network wants [19]`)
+	all = tensors()
+	all[0].Shape = []int{16, 19}
+	weights(all, nil, `tensor "embedding/table" has shape [16 19]: the network wants [19 16]`)
+	weights(tensors()[:last], nil, `no tensor "softmax/bias", which the network has`)
+	all = append(tensors(), safetensors.Tensor{Name: "softmax/weight", Shape: []int{19, 16}, Data: tensors()[0].Data})
+	weights(all, nil, `tensor "softmax/weight", which the network does not have`)
+	all = tensors()
+	all[3].Name = "layer1/attention/QKV/weight"
+	weights(all, nil, `no tensor "layer1/attention/qkv/weight", which the network has`)
+	weights(tensors(), map[string]string{hashKey: before}, "the file says "+before)
+	all = tensors()
+	all[1].Data[0] = float32(math.Inf(1))
+	weights(all, nil, fmt.Sprintf("tensor %q has a value that is +Inf: want finite weights", all[1].Name))
 
 	testkit.Equal(t, evaluated(t, tr, s.data(9)), loss, "evaluation loss")
 	// Another order, and no hash: the same weights.
-	var all []safetensors.Tensor
-	for _, w := range source.Weights() {
-		all = append(all, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
-	}
+	all = tensors()
 	slices.Reverse(all)
 	noError(t, safetensors.WriteFile(file, all, nil))
 	if err := tr.Load(file); err != nil || tr.Hash() != source.Hash() {
@@ -338,7 +317,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestSaveFails: a save that fails leaves no file but the one that was there before.
 func TestSaveFails(t *testing.T) {
-	s := savings()[0]
+	s := savings[0]
 	tr := s.open(t, 3, 2, false)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weights")

@@ -129,35 +129,24 @@ func untied(t testing.TB) (lm, Pipeline) {
 	return l, p
 }
 
-// windows is the outcome of two windows; losses and norms are in losses.
-func windows(t testing.TB, p Pipeline, data func(i int) nn.Batch) outcome {
-	t.Helper()
-	tr := opened(t, p, InputOf(data(0)))
-	o := outcome{initial: tr.Hash()}
-	for range 2 {
-		o.before = tr.Hash()
-		for _, r := range windowed(t, tr, data) {
-			o.losses += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
-		}
-	}
-	o.hash, o.tallies = tr.Hash(), talliesOf(tr)
-	checkMemory(t, tr)
-	noError(t, tr.Averaged(func() error { o.averages = tr.Hash(); return nil }))
-	return o
-}
-
 // The bits of an asynchronous schedule are the same on all kinds of devices, with all numbers of
 // threads and in all checkpoint modes that it has. Those of pipedream-2bw depend on neither K, the cut nor M.
+// Devices have room for as many versions of their weights as the definition says.
 func TestWindowsG1(t *testing.T) {
 	hashes := map[string]string{}
-	for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash, schedule.PipeDream2BW} {
+	for s, versions := range map[schedule.Schedule][]int{
+		schedule.PipeDream: {3, 2, 1}, schedule.PipeDreamVertical: {3, 3, 3}, schedule.PipeDreamNoStash: {1, 1, 1}, schedule.PipeDream2BW: {2, 2, 2},
+	} {
 		t.Run(s.String(), func(t *testing.T) {
 			l, p := untied(t)
 			p.Schedule, p.Checkpoint = s, schedule.Never
 			if s == schedule.PipeDream2BW {
 				p.MicroBatches = 3
 			}
-			want := windows(t, p, l.data)
+			for k, plan := range must(p.Plans(InputOf(l.data(0))))(t).Plans {
+				testkit.Equal(t, plan.Versions(), versions[k], "stage %d: versions of its weights", k)
+			}
+			want := train(t, p, 8, l.data)
 			want.changes(t)
 			if other, ok := hashes[want.hash]; ok {
 				t.Errorf("%v and %s have one hash", s, other)
@@ -167,7 +156,7 @@ func TestWindowsG1(t *testing.T) {
 				q := p
 				q.Devices = []Device{{Threads: 1}}
 				change(&q)
-				testkit.Equal(t, windows(t, q, l.data), want, "%s", name)
+				testkit.Equal(t, train(t, q, 8, l.data), want, "%s", name)
 			}
 			same("emulated", func(p *Pipeline) { p.Devices[0].Kind = Emulated })
 			same("two threads, free memory poisoned", func(p *Pipeline) { p.Devices[0].Threads, p.testing.poison = 2, true })
@@ -193,37 +182,23 @@ func TestWindowOfOneStageIsPlainTraining(t *testing.T) {
 	l, p := untied(t)
 	tied := p
 	tied.Layers = small.pipeline(t).Layers
+	ends := func(p Pipeline) outcome {
+		o := train(t, p, 8, l.data)
+		o.before = "" // the last window, or the last mini-batch
+		return o
+	}
 	for i, p := range []Pipeline{p, tied} {
 		p.Partitions = 1
 		plain := p
 		plain.Schedule, plain.Window = schedule.GPipe, 0
-		tr := opened(t, plain, InputOf(l.data(0)))
-		want := []string{""}
-		for step := range 8 {
-			r := stepped(t, tr, l.data(step))
-			want[0] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
-		}
-		want = append(want, tr.Hash())
-		noError(t, tr.Averaged(func() error { want = append(want, tr.Hash()); return nil }))
-		compare := func(name string, p Pipeline, times int) {
-			tr := opened(t, p, InputOf(l.data(0)))
-			got := []string{""}
-			for range times {
-				for _, r := range windowed(t, tr, l.data) {
-					got[0] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
-				}
-			}
-			got = append(got, tr.Hash())
-			noError(t, tr.Averaged(func() error { got = append(got, tr.Hash()); return nil }))
-			testkit.EqualAll(t, got, want, "%s", name)
-		}
+		want := ends(plain)
 		for _, s := range []schedule.Schedule{schedule.PipeDream, schedule.PipeDreamVertical, schedule.PipeDreamNoStash} {
 			p.Schedule, p.Checkpoint = s, schedule.Never
-			compare(s.String(), p, 2)
+			testkit.Equal(t, ends(p), want, "%v", s)
 		}
 		if i == 0 { // several stages do not share a table
 			p.Schedule, p.Partitions, p.Window = schedule.PipeDream, 3, 1
-			compare("a window of one", p, 8)
+			testkit.Equal(t, ends(p), want, "a window of one")
 		}
 	}
 }
@@ -234,74 +209,23 @@ func TestWindowsOfImages(t *testing.T) {
 	n := smallResNet
 	p := n.pipeline(t, false)
 	p.ClipNorm = 0
-	outcomeOf := func(p Pipeline) (o outcome) {
-		tr := opened(t, p, InputOf(n.data(0)))
-		for tr.Steps() < 6 {
-			for _, r := range windowed(t, tr, n.data) {
-				o.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
-			}
-		}
-		checkMemory(t, tr)
-		o.hash = tr.Hash()
+	ends := func(p Pipeline) outcome {
+		o := train(t, p, 6, n.data)
+		o.before, o.tallies = "", ""
 		return o
 	}
-	tr := opened(t, p, InputOf(n.data(0)))
-	var want outcome
-	for i := range 6 {
-		r := stepped(t, tr, n.data(i))
-		want.losses += fmt.Sprintf("%.17g %d ", r.Loss, r.Count)
-	}
-	want.hash = tr.Hash()
+	want := ends(p)
 	p.Schedule, p.Window = schedule.PipeDream, 6
-	testkit.Equal(t, outcomeOf(p), want, "on one stage")
+	testkit.Equal(t, ends(p), want, "on one stage")
 	p.Partitions = 3
-	if got := outcomeOf(p); got.hash == want.hash {
+	if got := ends(p); got.hash == want.hash {
 		t.Errorf("on three stages nothing is stale: %v", got)
 	}
 	p.Schedule, p.MicroBatches, p.Window, p.Partitions = schedule.PipeDream2BW, 3, 3, 1
-	want = outcomeOf(p)
+	want = ends(p)
 	for k := 2; k <= 3; k++ {
-		if p.Partitions = k; outcomeOf(p) != want {
-			t.Errorf("pipedream-2bw on %d stages differs", k)
-		}
-	}
-}
-
-// A drain resets the staleness, and the size of a window decides the bits.
-func TestWindowDecidesBits(t *testing.T) {
-	hashes := map[string]int{}
-	for _, window := range []int{1, 2, 4, 8} {
-		l, p := untied(t)
-		p.Window = window
-		tr := opened(t, p, InputOf(l.data(0)))
-		for range 8 / window {
-			windowed(t, tr, l.data)
-		}
-		if other, ok := hashes[tr.Hash()]; ok {
-			t.Errorf("windows of %d and %d have one hash", window, other)
-		}
-		hashes[tr.Hash()] = window
-	}
-}
-
-// The device's plan has as many versions of its weights as the definition says, and no more.
-func TestVersionsArePlanned(t *testing.T) {
-	for s, want := range map[schedule.Schedule][]int{
-		schedule.GPipe: {1, 1, 1}, schedule.PipeDream: {3, 2, 1}, schedule.PipeDreamVertical: {3, 3, 3},
-		schedule.PipeDreamNoStash: {1, 1, 1}, schedule.PipeDream2BW: {2, 2, 2},
-	} {
-		l, p := untied(t)
-		p.Schedule, p.Checkpoint = s, schedule.Never
-		switch s {
-		case schedule.GPipe:
-			p.Window = 0
-		case schedule.PipeDream2BW:
-			p.MicroBatches = 3
-		}
-		planned := must(p.Plans(InputOf(l.data(0))))(t)
-		for k, plan := range planned.Plans {
-			testkit.Equal(t, plan.Versions(), want[k], "%v, stage %d: versions of its weights", s, k)
-		}
+		p.Partitions = k
+		testkit.Equal(t, ends(p), want, "pipedream-2bw on %d stages", k)
 	}
 }
 
@@ -332,7 +256,7 @@ func TestModelledWindow(t *testing.T) {
 func TestWindowsResume(t *testing.T) {
 	l, p := untied(t)
 	p.Schedule, p.MicroBatches = schedule.PipeDream2BW, 3
-	want := windows(t, p, l.data)
+	want := train(t, p, 8, l.data)
 	p.Evaluating = InputOf(l.data(0))
 	tr := opened(t, p, InputOf(l.data(0)))
 	windowed(t, tr, l.data)
@@ -359,27 +283,18 @@ func TestDifferentiateWithoutWindow(t *testing.T) {
 	if before != plain.Hash() || r.Loss != want.Loss {
 		t.Errorf("weights %s, loss %v: want %s, %v", before, r.Loss, plain.Hash(), want.Loss)
 	}
-	wants := plain.Gradients()
-	for i, g := range tr.Gradients() {
-		for j, v := range g.Data {
-			if v != wants[i].Data[j] {
-				t.Fatalf("%s[%d]: %v, want %v", g.Path, j, v, wants[i].Data[j])
-			}
-		}
-	}
+	testkit.EqualAll(t, flat(tr.Gradients()), flat(plain.Gradients()), "gradients")
 }
 
 // Processes have the bits of one.
 func TestWindowsInProcesses(t *testing.T) {
 	l, p := untied(t)
-	want := windows(t, p, l.data)
+	want := train(t, p, 8, l.data)
 	ps := apart(t, []int{0, 1, 0}, InputOf(l.data(0)), func() Pipeline { _, p := untied(t); return p })
 	losses := make([]string, len(ps.trainers))
 	ps.all(func(rank int, tr *Trainer) {
 		for range 2 {
-			for _, r := range windowed(t, tr, l.data) {
-				losses[rank] += fmt.Sprintf("%.17g %d %.12g ", r.Loss, r.Count, r.GradNorm)
-			}
+			losses[rank] += reported(windowed(t, tr, l.data)...)
 		}
 	})
 	hash := said(t, ps, "hash", func(tr *Trainer) string { return tr.Hash() })

@@ -6,14 +6,10 @@ import (
 
 	"gpipebench/gpipe/plan"
 
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // Schedules with the backward function in two. Their hashes, in all ways to run, are among
@@ -136,30 +132,4 @@ func TestZeroBubbleSimulated(t *testing.T) {
 			testkit.Equal(t, d.PeakBytes, highest, "%v, device %d: highest %d bytes, peak", s, k, highest)
 		}
 	}
-}
-
-// A measured step has the times of I and W, its replay is the timeline, and its closed
-// form is the schedule's run with their means.
-func TestZeroBubbleTimes(t *testing.T) {
-	p := small.pipeline(t)
-	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZBH1, []Device{{Kind: Emulated}}
-	tr := openSmall(t, p)
-	r := stepped(t, tr, small.data(0))
-	checkTimeline(t, r)
-	for k := range 3 {
-		times := r.Times.At(place.Place{Stage: k})
-		for m := range 4 {
-			if times.I[m] <= 0 || times.W[m] <= 0 || times.B[m] != 0 {
-				t.Errorf("stage %d, micro-batch %d: I %v, W %v, B %v", k, m, times.I[m], times.W[m], times.B[m])
-			}
-		}
-		if busy := r.Timeline.Busy(k, timeline.BackwardInput, timeline.BackwardWeights); math.Abs(busy-floats.Sum(times.I)-floats.Sum(times.W)) > 1e-9 {
-			t.Errorf("stage %d: I and W take %v in the timeline", k, busy)
-		}
-	}
-	closed, err := r.Times.ClosedForm(p.Schedule, p.Checkpoint, p.LateRecompute)
-	if err != nil || closed <= 0 {
-		t.Errorf("closed form %v, %v", closed, err)
-	}
-	testkit.Refused(schedule.StepTime(schedule.ZBH1, schedule.Never, false, 2, 2, 1, 1, 1))(t, "schedule: a closed form of zb-h1: want gpipe, naive")
 }

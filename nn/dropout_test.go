@@ -11,12 +11,7 @@ import (
 )
 
 // dropped applies a dropout to ones, 4 examples of 5000 elements.
-func dropped(t *testing.T, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
-	t.Helper()
-	return droppedIn(t, "dropout", rate, evaluate, env)
-}
-
-func droppedIn(t *testing.T, name string, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
+func dropped(t *testing.T, name string, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
 	t.Helper()
 	r := programtest.CompileLayers(t, programtest.Network{
 		Layers:   []nn.Layer{nn.Sequential("layer", nn.NewDropout(name, rate))},
@@ -35,7 +30,7 @@ func droppedIn(t *testing.T, name string, rate float32, evaluate bool, env func(
 
 func TestDropout(t *testing.T) {
 	const rate = 0.3
-	out := dropped(t, rate, false, nil)
+	out := dropped(t, "dropout", rate, false, nil)
 	kept, scale := 0, float32(1/(1-float64(float32(rate))))
 	for i, v := range out {
 		switch v {
@@ -58,22 +53,22 @@ func TestDropout(t *testing.T) {
 		"step":    func(r *programtest.Runner) { r.Env.Step++ },
 		"example": func(r *programtest.Runner) { r.Env.Example++ },
 	} {
-		if slices.Equal(out, dropped(t, rate, false, env)) {
+		if slices.Equal(out, dropped(t, "dropout", rate, false, env)) {
 			t.Errorf("another %s has the same mask", what)
 		}
 	}
-	if slices.Equal(out, droppedIn(t, "dropout2", rate, false, nil)) {
+	if slices.Equal(out, dropped(t, "dropout2", rate, false, nil)) {
 		t.Error("another path has the same mask")
 	}
 	// The mask belongs to the example's index in the mini-batch, not to its row
 	// in the micro-batch.
-	moved := dropped(t, rate, false, func(r *programtest.Runner) { r.Env.Example = 1 })
+	moved := dropped(t, "dropout", rate, false, func(r *programtest.Runner) { r.Env.Example = 1 })
 	testkit.EqualAll(t, out[5000:], moved[:15000], "an example's mask depends on its place in the micro-batch")
 }
 
 // TestDropoutDoesNothing in an evaluation, or with a rate of 0.
 func TestDropoutDoesNothing(t *testing.T) {
-	for what, out := range map[string][]float32{"evaluate": dropped(t, 0.5, true, nil), "rate 0": dropped(t, 0, false, nil)} {
+	for what, out := range map[string][]float32{"evaluate": dropped(t, "dropout", 0.5, true, nil), "rate 0": dropped(t, "dropout", 0, false, nil)} {
 		for i, v := range out {
 			testkit.Equal(t, v, 1, "%s: element %d of ones", what, i)
 		}

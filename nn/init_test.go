@@ -1,7 +1,6 @@
 package nn_test
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -61,9 +60,9 @@ func TestInitMoments(t *testing.T) {
 }
 
 func TestConstantInits(t *testing.T) {
-	exactly(t, "zeros", draw(nn.Zeros(), 3), 0, 0, 0)
-	exactly(t, "ones", draw(nn.Ones(), 3), 1, 1, 1)
-	exactly(t, "constant", draw(nn.Constant(0.5), 3), 0.5, 0.5, 0.5)
+	testkit.EqualAll(t, draw(nn.Zeros(), 3), []float32{0, 0, 0}, "zeros")
+	testkit.EqualAll(t, draw(nn.Ones(), 3), []float32{1, 1, 1}, "ones")
+	testkit.EqualAll(t, draw(nn.Constant(0.5), 3), []float32{0.5, 0.5, 0.5}, "constant")
 }
 
 // TestSinusoid: the first columns are the fastest; sine and cosine alternate.
@@ -93,11 +92,6 @@ func TestInitIsKeyed(t *testing.T) {
 	if v != value(1, "layer1/weight") || v == value(2, "layer1/weight") || v == value(1, "layer2/weight") {
 		t.Error("values are not a function of the seed and the path")
 	}
-}
-
-func exactly(t *testing.T, what string, got []float32, want ...float32) {
-	t.Helper()
-	testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", what)
 }
 
 // TestAttentionInit: computing the projections as one product does not change

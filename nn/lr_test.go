@@ -3,7 +3,6 @@ package nn_test
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -45,18 +44,20 @@ func TestLRSchedules(t *testing.T) {
 		{"cosine:4:0.5", 2, rates{1: 2, 3: 1.5, 5: 1, 6: 1}},
 		{"warmup:3,exponential:0.5:2", 1, rates{1: 1. / 3, 2: 2. / 3, 3: 1, 4: 1, 5: 0.5, 6: 0.5, 7: 0.25}},
 	} {
-		s, err := nn.LRUnits{}.Parse(c.text, c.base)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		for step, want := range c.want {
-			if got := s.Rate(step); math.Abs(got-want) > 1e-12 {
-				t.Errorf("%s: rate of step %d is %v, want %v", c.text, step, got, want)
-			}
-		}
+		checkRates(t, nn.LRUnits{}, c.text, c.base, c.want)
 	}
 	testkit.Equal(t, (nn.WarmUpLR{Then: nn.ConstantLR(2)}).Rate(1), 2, "a warm-up of no steps starts at")
+}
+
+// checkRates compares rates of some steps.
+func checkRates(t *testing.T, units nn.LRUnits, text string, base float64, want map[int]float64) {
+	t.Helper()
+	s := testkit.Must(units.Parse(text, base))(t)
+	for step, want := range want {
+		if got := s.Rate(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: rate of step %d is %v, want %v", text, step, got, want)
+		}
+	}
 }
 
 // TestLRUnits: AmoebaNet's schedule, and its parts, for mini-batches of 512 and
@@ -73,21 +74,9 @@ func TestLRUnits(t *testing.T) {
 		// 0.5 * 512/256, reached at step 50; in force until 50+24-1.
 		"batch/256,warmup:5epochs,exponential:0.97:2.4epochs": {1: 0.02, 25: 0.5, 50: 1, 73: 1, 74: 0.97, 97: 0.97, 98: 0.97 * 0.97},
 	} {
-		s, err := units.Parse(text, 0.5)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		for step, want := range want {
-			if got := s.Rate(step); math.Abs(got-want) > 1e-12 {
-				t.Errorf("%s: rate of step %d is %v, want %v", text, step, got, want)
-			}
-		}
+		checkRates(t, units, text, 0.5, want)
 	}
-	s, err := (nn.LRUnits{EpochSteps: 100}).Parse("exponential:0.5:0.29epochs", 1)
-	if err != nil || s.Rate(29) != 1 || s.Rate(30) != 0.5 {
-		t.Errorf("0.29 epochs of 100 steps: %v, %v", s, err)
-	}
+	checkRates(t, nn.LRUnits{EpochSteps: 100}, "exponential:0.5:0.29epochs", 1, map[int]float64{29: 1, 30: 0.5})
 	for _, c := range []struct {
 		units      nn.LRUnits
 		text, want string
@@ -139,14 +128,7 @@ func TestLRUnitsParseErrors(t *testing.T) {
 		"warmup:5,inverse-sqrt:5":      "warm-up of its own",
 		"cosine:5,warmup:5":            "before a comma",
 	} {
-		_, err := nn.LRUnits{}.Parse(text, 0.1)
-		if err == nil {
-			t.Errorf("%q is accepted", text)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %s and the text, in one line", text, err, want)
-		}
+		testkit.Refused(nn.LRUnits{}.Parse(text, 0.1))(t, want, fmt.Sprintf("%q", text))
 	}
 	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		if _, err := (nn.LRUnits{}).Parse("constant", base); err == nil {

@@ -33,7 +33,7 @@ var List = []Row{
 	{"resnet50", "training step of ResNet-50, 224x224 batch 4, SGD momentum", aim},
 	{"translator", "training step of GNMT (4 + 4 layers, d512, vocab 32000), 16 x 32 tokens, SGD momentum", aim},
 	{"kernels", "convolutions and matrix products of a training step, one core", "not slower than oneDNN, or within 1.15 of the roofline"},
-	{"roofline", "a training step by kind of layer (below), one core", "within 1.15 of the roofline if a reach above is missed"},
+	{"roofline", "a training step by kind of layer (below), one core", "within 1.15 of the roofline if a target above is missed"},
 	{"pipeline", "K = 2 on two cores against K = 1 on one, even transformer, M = 16", "0.95 of the closed form or more"},
 	{"emulated", "emulated K = 2 against real K = 2", "within 5%"},
 	{"replicas", "R = 2 on two cores against R = 1 on one, even transformer, 16 micro-batches in all", "0.95 of twice the throughput or more"},
@@ -114,7 +114,7 @@ func Table(log *records.Log) (*lab.Table, error) {
 		ID: "bench", Title: "Speed beside that of peers",
 		Notes: []string{lab.ProvenanceNote(log)},
 	}
-	t.Texts("what", "of it", "medians", "reach")
+	t.Texts("what", "of it", "medians", "target")
 	for _, r := range List {
 		rows := len(t.Rows)
 		for _, name := range log.Names {

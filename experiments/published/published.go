@@ -1,5 +1,5 @@
 // Package published has tables of large trainings that others measured and published, and a scoreboard: how
-// far the model of package simulate is from each of them, with nothing fitted.
+// far the model of package simulate is from each of them, with no factor fitted.
 //
 // # What is predicted
 //

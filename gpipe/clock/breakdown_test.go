@@ -14,18 +14,14 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-func breakdown(t *testing.T, in clocktest.Instance) clock.Parts {
-	t.Helper()
-	p := testkit.Must(clock.Breakdown(in.Tasks, in.Costs))(t, "%v", in)
-	return p
-}
-
+// The parts add up to the step, and none is negative but the imbalance: with one micro-batch the
+// others wait only for the last stage's R, which may be a short one.
 func TestBreakdownAddsUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	negative := 0
 	for range 800 {
 		in := clocktest.Random(t, rng, 0)
-		p := breakdown(t, in)
+		p := testkit.Must(clock.Breakdown(in.Tasks, in.Costs))(t, "%v", in)
 		span := in.Replay(t).Span()
 		testkit.Equal(t, p.Step, span, "%v: step", in)
 		testkit.Equal(t, testkit.Must(clock.Bubble(in.Tasks, in.Costs))(t), p.Bubble, "%v: a bubble alone", in)
@@ -45,7 +41,9 @@ func TestBreakdownAddsUp(t *testing.T) {
 			negative++
 		}
 	}
-	t.Logf("imbalance is negative in %d of 800", negative)
+	if negative == 0 {
+		t.Error("the imbalance is never negative")
+	}
 }
 
 // Each part by hand: K=2, M=2, checkpoint mode always, early.
@@ -89,7 +87,9 @@ func TestBreakdownByHand(t *testing.T) {
 }
 
 // Even stages and free links leave the bubble alone: (K-1)(f+b) with early
-// recomputation, whatever r is, and (K-1)(f+r+b) without.
+// recomputation, whatever r is, and (K-1)(f+r+b) without: "the observed bubble overhead was
+// slightly lower than the theoretical value partly because recomputation was scheduled early to
+// overlap with the bubble" (GPipe arXiv v1, section 4.2).
 func TestBreakdownBubble(t *testing.T) {
 	const f, r, b = 3, 2, 5
 	for stages := 1; stages <= 5; stages++ {
@@ -115,36 +115,7 @@ func TestBreakdownBubble(t *testing.T) {
 	}
 }
 
-// "The observed bubble overhead was slightly lower than the theoretical value
-// partly because recomputation was scheduled early to overlap with the bubble"
-// (GPipe arXiv v1, section 4.2).
-func TestPaperBubbleBelowTheory(t *testing.T) {
-	for _, stages := range []int{2, 4, 8} {
-		for _, micro := range []int{4, 16, 32} {
-			tasks := testkit.Must(schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false))(t)
-			p := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: clocktest.Each(1, 1, 2)}))(t)
-			if share, theory := p.Bubble/p.Step, schedule.Bubble(stages, micro); share >= theory || share < 0.7*theory {
-				t.Errorf("K=%d M=%d: the bubble is %v of the step, theory %v", stages, micro, share, theory)
-			}
-		}
-	}
-}
-
-// Imbalance can be negative: with one micro-batch the others wait only for the last
-// stage's R, which is the short one here.
-func TestBreakdownNegativeImbalance(t *testing.T) {
-	tasks := testkit.Must(schedule.Build(schedule.GPipe, 2, 1, schedule.Always, false))(t)
-	p := testkit.Must(clock.Breakdown(tasks, clock.Costs{Task: func(at place.Place, t schedule.Task) float64 {
-		if t.Kind == schedule.Recompute {
-			return []float64{3, 1}[at.Stage]
-		}
-		return 1
-	}}))(t)
-	want := clock.Parts{Computation: 2, Recompute: 2, Bubble: 2, Imbalance: -1, Step: 5}
-	testkit.Equal(t, cmp.Diff(want, p), "", "-want +got")
-}
-
-// Without recomputation, setup and update it is never negative if a stage's
+// Without recomputation, setup and update the imbalance is never negative if a stage's
 // micro-batches take the same time.
 func TestBreakdownImbalance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))

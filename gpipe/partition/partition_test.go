@@ -178,9 +178,8 @@ func TestMinMaxUnderCapacityRefuses(t *testing.T) {
 		{4, func(from, to int) bool { return from != 2 }, "partition: no cut of 4 layers into 4 stages fits the devices: layer 2 does not fit one even by itself; want a larger capacity"},
 		{5, func(from, to int) bool { return true }, "partition: 5 stages for 4 layers: want 1 to 4, a layer or more on each"},
 	} {
-		if _, err := MinMaxUnderCapacity(cost, test.stages, test.fits); err == nil || err.Error() != test.want {
-			t.Errorf("error %v, want %s", err, test.want)
-		}
+		_, err := MinMaxUnderCapacity(cost, test.stages, test.fits)
+		testkit.Equal(t, fmt.Sprint(err), test.want)
 	}
 }
 
@@ -233,9 +232,7 @@ func TestRules(t *testing.T) {
 		testkit.Equal(t, cmp.Diff(test.want, got), "", "%v of %v in %d stages (-want +got)", test.partitioner, test.cost, test.stages)
 	}
 	_, err := Split(Lingvo, []float64{0, 0}, 2)
-	if want := "partition: lingvo's rule divides by the layers' total cost, which is 0: want a layer that costs something, or another partitioner"; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
-	}
+	testkit.Equal(t, fmt.Sprint(err), "partition: lingvo's rule divides by the layers' total cost, which is 0: want a layer that costs something, or another partitioner")
 }
 
 // Every partitioner's stages hold each layer once and have no bottleneck below
@@ -291,9 +288,8 @@ func TestSplitRefuses(t *testing.T) {
 		{MinMax, []float64{math.MaxFloat64, math.MaxFloat64}, 1, "partition: the layers' costs add up to more than a float64 holds: want them in a larger unit"},
 		{9, []float64{1, 2}, 1, "partition: unknown partitioner 9: want min-max, min-variance, lingvo or block"},
 	} {
-		if _, err := Split(test.p, test.cost, test.stages); err == nil || err.Error() != test.want {
-			t.Errorf("error %v, want %s", err, test.want)
-		}
+		_, err := Split(test.p, test.cost, test.stages)
+		testkit.Equal(t, fmt.Sprint(err), test.want)
 	}
 }
 
@@ -303,18 +299,15 @@ func TestCheckBalance(t *testing.T) {
 		layers, stages int
 		want           string
 	}{
-		{[]int{2, 3}, 5, 2, ""},
-		{[]int{5}, 5, 1, ""},
+		{[]int{2, 3}, 5, 2, "<nil>"},
+		{[]int{5}, 5, 1, "<nil>"},
 		{[]int{2, 3}, 5, 3, "partition: balance [2 3] has 2 stages: want 3"},
 		{[]int{5, 0}, 5, 2, "partition: balance [5 0]: stage 1 has 0 layers: want 1 or more"},
 		{[]int{-1, 6}, 5, 2, "partition: balance [-1 6]: stage 0 has -1 layers: want 1 or more"},
 		{[]int{2, 2}, 5, 2, "partition: balance [2 2] adds up to 4: want 5, the layers of the network"},
 		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3]: stage 0 has %d layers: want at most the 5 of the network", math.MaxInt, math.MaxInt)},
 	} {
-		err := CheckBalance(test.sizes, test.layers, test.stages)
-		if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && got != test.want {
-			t.Errorf("CheckBalance(%v, %d, %d): %v, want %s", test.sizes, test.layers, test.stages, err, test.want)
-		}
+		testkit.Equal(t, fmt.Sprint(CheckBalance(test.sizes, test.layers, test.stages)), test.want, "CheckBalance(%v, %d, %d)", test.sizes, test.layers, test.stages)
 	}
 }
 

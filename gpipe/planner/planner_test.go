@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -248,10 +247,16 @@ func TestSearchRefused(t *testing.T) {
 			s.Replicas = 2
 			s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Torus: [2]int{3, 1}}
 		},
+		"a search on 0 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = nil },
+		"a search on 1 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = []gpipe.Device{{}} },
+		"at most 0 devices: want 1 or more":                                func(s *Search) { s.Devices = 0 },
+		"a largest mini-batch of 4 examples: want 8 or more, the smallest": func(s *Search) { s.MaxBatch = 4 },
+		"no loss":                            func(s *Search) { s.Pipeline.Loss = nil },
+		"a mini-batch of 0 examples: want 1": func(s *Search) { s.Input.Examples = 0 },
 	} {
 		s := small(t, 1<<30, 64, 10)
 		change(&s)
-		if err := s.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := s.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -266,31 +271,15 @@ func TestNothingFits(t *testing.T) {
 	const params = 64*256 + 256 + 256*10 + 10
 	s := small(t, 12*params/2+16<<10, 64, 256, 10)
 	s.Devices, s.Input.Examples, s.MaxBatch = 2, 512, 512
-	plan, err := s.Run(t.Context())
-	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
-		t.Errorf("activations that do not fit: %+v, %v", plan, err)
+	if plan := testkit.Must(s.Run(t.Context()))(t); len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
+		t.Errorf("activations that do not fit: %+v", plan)
 	}
 	s = small(t, 1<<10, 64, 256, 10)
-	if plan, err := s.Run(t.Context()); err != nil || len(plan.Plans) > 0 || plan.Nearest != nil || plan.Params != params {
-		t.Errorf("parameters that do not fit: %+v, %v", plan, err)
-	}
-	for want, change := range map[string]func(s *Search){
-		"a search on 0 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = nil },
-		"a search on 1 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = []gpipe.Device{{}} },
-		"at most 0 devices: want 1 or more":                                func(s *Search) { s.Devices = 0 },
-		"a largest mini-batch of 4 examples: want 8 or more, the smallest": func(s *Search) { s.MaxBatch = 4 },
-		"no loss":                            func(s *Search) { s.Pipeline.Loss = nil },
-		"a mini-batch of 0 examples: want 1": func(s *Search) { s.Input.Examples = 0 },
-	} {
-		s := small(t, 1<<30, 64, 10)
-		change(&s)
-		if _, err := s.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+	if plan := testkit.Must(s.Run(t.Context()))(t); len(plan.Plans) > 0 || plan.Nearest != nil || plan.Params != params {
+		t.Errorf("parameters that do not fit: %+v", plan)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := small(t, 1<<30, 64, 10).Run(cancelled); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	_, err := small(t, 1<<30, 64, 10).Run(cancelled)
+	testkit.Is(t, err, context.Canceled)
 }

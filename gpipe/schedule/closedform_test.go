@@ -38,6 +38,9 @@ func TestStepTimeIsReplay(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases", cases)
+	for _, s := range []schedule.Schedule{schedule.ZBH1, schedule.PipeDream} {
+		testkit.Refused(schedule.StepTime(s, schedule.Always, false, 2, 2, 1, 1, 1))(t, "schedule: a closed form of "+s.String()+": want gpipe, naive")
+	}
 }
 
 // So is the step time of stages which differ.

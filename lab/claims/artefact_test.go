@@ -9,27 +9,38 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/internal/units"
 	"gpipebench/lab"
+	"gpipebench/lab/claims"
 	"gpipebench/lab/records"
 )
 
 // artefact has a paragraph for each row of the first paper's headline: what comes out, the commands
-// that measure it anew, how long the committed records took, and where it stands. It ends with what
-// all experiments took, time and memory.
-func (d document) artefact() string {
+// that measure it anew, how long they take by the experiments' specs, and where it stands. It ends with
+// what all experiments take, time and memory.
+func (d document) artefact() (string, error) {
 	paper := experiments.Papers[0]
+	all := map[string]lab.Experiment{}
+	var names []string
+	for _, e := range paper.Experiments {
+		loaded, err := e.Load()
+		if err != nil {
+			return "", err
+		}
+		all[e.ID], names = loaded, append(names, e.ID)
+	}
+	expected := func(profile string, ids []string) string {
+		var sum time.Duration
+		for _, id := range ids {
+			sum += all[id].Expected(profile)
+		}
+		return inWords(sum)
+	}
 	v := d.verdicts.Of(paper.Name)
 	var b strings.Builder
 	for i, row := range v.HeadlineTable().Printed() {
 		o := v.Headline[i]
-		ids := slices.Concat(o.For, o.Against, o.Open, o.Beside)
-		var of, see []string // experiments
-		for _, c := range v.Claims {
-			if slices.Contains(ids, c.ID) {
-				of = append(of, c.Records...)
-			}
-		}
-		slices.Sort(of)
-		of = slices.Compact(of)
+		ids := slices.Concat(o.For, o.Against, o.Open, o.Pending, o.Beside)
+		of, pending := recordsOf(v, ids), recordsOf(v, o.Pending)
+		var see []string
 		for _, id := range of {
 			if at, ok := d.find(id + ".md"); ok {
 				see = append(see, fmt.Sprintf("[%s](%s)", id, at))
@@ -40,36 +51,47 @@ func (d document) artefact() string {
 			paperSays = " The paper: " + row[2] + "."
 		}
 		var measure []string
+		command := func(profile string, ids []string) string {
+			return fmt.Sprintf("`gpipebench reproduce --profile %s --only %s --out OUT`, about %s", profile, strings.Join(ids, ","), expected(profile, ids))
+		}
 		for _, profile := range lab.Profiles {
-			if cost, which := d.cost(of, profile); len(which) > 0 {
-				measure = append(measure, fmt.Sprintf("`gpipebench reproduce --profile %s --only %s --out OUT`, %s", profile, strings.Join(which, ","), took(cost)))
+			if which := d.measuredAt(of, profile); len(which) > 0 {
+				measure = append(measure, command(profile, which))
 			}
+		}
+		if len(pending) > 0 {
+			measure = append(measure, "what decides: "+command("full", pending))
 		}
 		fmt.Fprintf(&b, "**C%d. %s**\n", i+1, row[0])
 		fmt.Fprintf(&b, "- Expected: **%s**%s. Here: %s.%s\n", o.Verdict, strings.TrimPrefix(row[1], string(o.Verdict)), row[3], paperSays)
 		fmt.Fprintf(&b, "- Measure: %s.\n", strings.Join(measure, "; "))
 		fmt.Fprintf(&b, "- See: %s; `gpipebench verify --only %s`.\n\n", strings.Join(see, ", "), strings.Join(ids, ","))
 	}
-	var all []string
-	for _, e := range paper.Experiments {
-		all = append(all, e.ID)
-	}
-	full, _ := d.cost(all, "full")
-	quick := d.from[1].cost(all)
-	fmt.Fprintf(&b, "Together the committed records took %s at profile quick (every experiment of the paper), and %s at profile full (those that size decides). No process needed more than %s of memory at quick, and %s at full.",
-		took(quick), took(full), units.FormatBytes(quick.Bytes), units.FormatBytes(full.Bytes))
-	return b.String()
+	quick, full := d.from[1].cost(names), d.from[0].cost(d.measuredAt(names, "full"))
+	fmt.Fprintf(&b, "Every experiment of the paper, section 6 included, takes about %s at profile quick on two idle cores, and about %s at full. The committed records were made by programs of their day, some beside other work, in %s at quick and, so far, %s at full. No process needed more than %s of memory at quick, and %s at full.",
+		expected("quick", names), expected("full", names), took(quick), took(full), units.FormatBytes(quick.Bytes), units.FormatBytes(full.Bytes))
+	return b.String(), nil
 }
 
-// cost is the cost of the records that decide of some experiments, of those measured at a profile,
-// and which these are.
-func (d document) cost(ids []string, profile string) (c records.Cost, which []string) {
+// recordsOf are the experiments on which the verdicts on some claims rest.
+func recordsOf(v *claims.Verification, ids []string) (of []string) {
+	for _, c := range v.Claims {
+		if slices.Contains(ids, c.ID) {
+			of = append(of, c.Records...)
+		}
+	}
+	slices.Sort(of)
+	return slices.Compact(of)
+}
+
+// measuredAt picks the experiments whose verdicts rest on records of a profile.
+func (d document) measuredAt(ids []string, profile string) (which []string) {
 	for _, id := range ids {
 		if x := d.from[0].reading.Experiment(id); x != nil && x.Profile == profile {
 			which = append(which, id)
 		}
 	}
-	return d.from[0].cost(which), which
+	return which
 }
 
 // cost is the cost of the records of experiments that decide of a directory.
@@ -83,10 +105,11 @@ func (d directory) cost(ids []string) (c records.Cost) {
 }
 
 // took is how long records took, in words.
-func took(c records.Cost) string {
-	took := time.Duration(c.Seconds * float64(time.Second))
-	if took >= 2*time.Hour {
-		return fmt.Sprintf("%.0f h", took.Hours())
+func took(c records.Cost) string { return inWords(time.Duration(c.Seconds * float64(time.Second))) }
+
+func inWords(t time.Duration) string {
+	if t >= 2*time.Hour {
+		return fmt.Sprintf("%.0f h", t.Hours())
 	}
-	return units.FormatWait(took)
+	return units.FormatWait(t)
 }

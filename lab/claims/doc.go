@@ -24,7 +24,8 @@
 // what is unstated if the paper's is in that span. A [Row] of a ledger's headline is a sentence of
 // the paper in plain words. One rule makes its verdict of those on its claims: claims for it
 // alone make it hold, claims against it alone differ, both, or claims for it and open ones, make it
-// hold in part, and if none is for or against it, it cannot be told here. No claim is outvoted.
+// hold in part, and if none is for or against it, it cannot be told here, or is not decided yet while a
+// claim waits for trainings of profile full. No claim is outvoted.
 //
 // # Expressions
 //

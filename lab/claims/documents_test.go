@@ -32,8 +32,7 @@ import (
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
 //	<!-- claims: PAPER -->                those on another paper than the first
-//	<!-- says -->                         what they say about the paper
-//	<!-- in-small -->                     claims that are shown in small, and what came out
+//	<!-- headline -->                     the first paper's main sentences, what each comes to, and counts of verdicts
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
 //	<!-- commands: PAPER -->              those of another paper than the first
 //	<!-- experiments -->                  each experiment, its plots, and links to its tables
@@ -107,7 +106,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|headline|in-small|commands|experiments|durations|artefact|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|headline|commands|experiments|durations|artefact|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -208,15 +207,10 @@ func (d document) generated(kind, id, more string) (string, error) {
 	switch kind {
 	case "bench":
 		return d.bench(id)
-	case "claims", "says", "in-small", "headline":
+	case "claims", "headline":
 		v := d.verdicts.Of(cmp.Or(id, experiments.Papers[0].Name))
-		switch kind {
-		case "says":
-			return v.Says(), nil
-		case "headline":
+		if kind == "headline" {
 			return d.headline(v), nil
-		case "in-small":
-			return summarised(v.InSmall())
 		}
 		kinds, bases := v.Summary()
 		byKind, err := summarised(kinds)
@@ -236,7 +230,7 @@ func (d document) generated(kind, id, more string) (string, error) {
 	case "durations":
 		return d.from[0].durations()
 	case "artefact":
-		return d.artefact(), nil
+		return d.artefact()
 	case "picture":
 		if at, ok := d.find(id); ok {
 			return fmt.Sprintf("![%s](%s)", more, at), nil
@@ -270,6 +264,7 @@ func (d document) headline(v *claims.Verification) string {
 		}
 		fmt.Fprintf(&b, "\n| %s | %s | %s | %s |", row[0], outcome, row[2], row[3])
 	}
+	fmt.Fprintf(&b, "\n\n%s", v.Says())
 	return b.String()
 }
 

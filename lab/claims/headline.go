@@ -34,6 +34,8 @@ const (
 	RowInPart RowVerdict = "holds in part"
 	RowDiffer RowVerdict = "differs"
 	RowOpen   RowVerdict = "cannot be told here"
+	// RowPending is a row that trainings decide which have not run to their end.
+	RowPending RowVerdict = "not decided yet"
 	// RowMissing is a row some of whose claims have no record in these results.
 	RowMissing RowVerdict = "not measured"
 )
@@ -48,8 +50,9 @@ type Outcome struct {
 	For     []string    `json:"for,omitempty"`     // the claims that say so,
 	Against []string    `json:"against,omitempty"` // that say otherwise,
 	Open    []string    `json:"open,omitempty"`    // that decide nothing here,
+	Pending []string    `json:"pending,omitempty"` // that trainings to come decide,
 	Beside  []string    `json:"beside,omitempty"`  // and whose figure depends on what the paper does not state
-	Why     string      `json:"why,omitempty"`     // of a row that cannot be told: a claim's reason
+	Why     string      `json:"why,omitempty"`     // of a row that cannot be told or is not decided yet: a claim's reason
 	Shown   []RowFigure `json:"shown"`
 
 	records []string // the experiments that the figures rest on
@@ -84,7 +87,7 @@ func (v Verdict) stance() int {
 // has a record. One rule serves all rows whose claims have records: a row holds if claims are for
 // it and none is against it or open, and differs if claims are against it and none is for it. With
 // claims for it and others against it or open it holds in part; with none for or against it, it
-// cannot be told. A figure within what the paper does not state is neither for nor against it, and
+// cannot be told, or is not decided yet if a claim is judged by trainings to come. A figure within what the paper does not state is neither for nor against it, and
 // leaves nothing open that could be decided.
 func (r Row) outcome(all []Judgement) (Outcome, bool) {
 	o := Outcome{Row: r.ID, Ledger: r.ledger, Says: r.Says, Where: r.Where}
@@ -109,6 +112,8 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 			list = &o.For
 		case stance < 0:
 			list = &o.Against
+		case c.Verdict == JudgedAtFull:
+			list = &o.Pending
 		case c.Verdict == Unstated:
 			list = &o.Beside
 		}
@@ -122,16 +127,18 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		return o, false
 	case missing > 0:
 		o.Verdict = RowMissing
-	case len(o.For) > 0 && len(o.Against)+len(o.Open) == 0:
+	case len(o.For) > 0 && len(o.Against)+len(o.Open)+len(o.Pending) == 0:
 		o.Verdict = RowHolds
 	case len(o.For) > 0:
 		o.Verdict = RowInPart
 	case len(o.Against) > 0:
 		o.Verdict = RowDiffer
+	case len(o.Pending) > 0:
+		o.Verdict = RowPending
 	default:
 		o.Verdict = RowOpen
 	}
-	if o.Verdict != RowOpen {
+	if o.Verdict != RowOpen && o.Verdict != RowPending {
 		o.Why = ""
 	}
 	for _, shown := range r.Shows {
@@ -193,11 +200,19 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			}
 			here = append(here, f.Of+": "+f.Here)
 		}
+		if o.Verdict == RowPending {
+			here[0] = "in small, which decides nothing: " + here[0]
+		}
 		outcome := string(o.Verdict)
 		switch {
 		case o.Verdict == RowInPart:
-			outcome += fmt.Sprintf(" (%d of %d claims%s%s%s)", len(o.For), len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside),
+			all := len(o.For) + len(o.Against) + len(o.Open) + len(o.Pending) + len(o.Beside)
+			outcome += fmt.Sprintf(" (%d of %d claims%s%s%s", len(o.For), all,
 				those("differs", o.Against), those("open", o.Open), those("depends on what the paper does not state", o.Beside))
+			if n := len(o.Pending); n > 0 {
+				outcome += fmt.Sprintf("; not decided yet: %d", n)
+			}
+			outcome += ")"
 		case o.Why != "":
 			outcome += ": " + o.Why
 		}

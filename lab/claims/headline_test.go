@@ -28,7 +28,9 @@ func TestRowVerdicts(t *testing.T) {
 		{[]Verdict{Disagrees, CannotTell}, RowDiffer},
 		{[]Verdict{Differs, Unstated}, RowDiffer},
 		{[]Verdict{Fails}, RowDiffer},
-		{[]Verdict{CannotTell, Undecided, JudgedAtFull, Inconclusive, NotDecided, TooSmall}, RowOpen},
+		{[]Verdict{CannotTell, Undecided, Inconclusive, NotDecided, TooSmall}, RowOpen},
+		{[]Verdict{CannotTell, JudgedAtFull}, RowPending},
+		{[]Verdict{Agrees, JudgedAtFull}, RowInPart},
 		{[]Verdict{Unstated}, RowOpen},
 	} {
 		r, all := Row{ID: "row", Says: "so"}, []Judgement{}
@@ -39,7 +41,7 @@ func TestRowVerdicts(t *testing.T) {
 		}
 		slices.Reverse(all) // the order of the ledger does not matter
 		o, ok := r.outcome(all)
-		if !ok || o.Verdict != c.want || len(o.For)+len(o.Against)+len(o.Open)+len(o.Beside) != len(c.verdicts) {
+		if !ok || o.Verdict != c.want || len(o.For)+len(o.Against)+len(o.Open)+len(o.Pending)+len(o.Beside) != len(c.verdicts) {
 			t.Errorf("%v: %+v, want %s", c.verdicts, o, c.want)
 		}
 		if _, ok := r.outcome(all[1:]); ok {

@@ -80,11 +80,15 @@ func (d directory) durations() (string, error) {
 		if cost.Processor > 0 {
 			processor = lab.Whole(int64(cost.Processor), units.FormatWait(time.Duration(cost.Processor*float64(time.Second))))
 		}
-		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(x.Of.Expected(log.Key.Profile)), took(cost), processor, units.FormatBytes(cost.Bytes), sessions[0].Time, log.Session.Machine.String())
+		memory := lab.Absent
+		if cost.Bytes > 0 {
+			memory = lab.Whole(cost.Bytes, units.FormatBytes(cost.Bytes))
+		}
+		table.Add(of.ID, len(log.Names), len(sessions), units.FormatWait(x.Of.Expected(log.Key.Profile)), took(cost), processor, memory, sessions[0].Time, log.Session.Machine.String())
 	}
 	var b strings.Builder
 	err := table.Draw(&b, true)
-	return fmt.Sprintf("%s\n\nTogether: %s, without pauses, and at most %s of memory in one process. Processor: the time of both cores together.", strings.TrimSpace(b.String()), units.FormatWait(time.Duration(all.Seconds*float64(time.Second))), units.FormatBytes(all.Bytes)), err
+	return fmt.Sprintf("%s\n\nTogether: %s, without pauses, and at most %s of memory in one process. Expected: of today's program on two idle cores. Took: of the program of its day, in some cases beside other work. Processor: the time of both cores together.", strings.TrimSpace(b.String()), units.FormatWait(time.Duration(all.Seconds*float64(time.Second))), units.FormatBytes(all.Bytes)), err
 }
 
 // plotOf is a link to an experiment's or a table's plot, after a comma, or nothing.

@@ -104,7 +104,7 @@ func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
 	}
 	for _, o := range v.Headline {
 		s := pageSentence{Says: o.Says, Where: o.Where, Verdict: string(o.Verdict), Tone: sentenceTones[o.Verdict]}
-		if len(o.Shown) > 0 {
+		if len(o.Shown) > 0 && o.Verdict != claims.RowPending {
 			f := o.Shown[0]
 			here, _, _ := strings.Cut(f.Here, " (") // without the numbers of seeds
 			s.Of, s.Paper, s.Here = f.Of, f.Paper, here

@@ -303,11 +303,9 @@ func TestRefusedDivisions(t *testing.T) {
 	} {
 		n := n
 		change(&n)
-		if _, err := programtest.CompileLayers(t, n).Stage.Divide(2, nil); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		_, err := programtest.CompileLayers(t, n).Stage.Divide(2, nil)
+		testkit.Equal(t, fmt.Sprint(err), want)
 	}
-	if _, err := programtest.CompileLayers(t, n).Stage.Divide(1, nil); err == nil || err.Error() != "1 parts of images: want 2 or more" {
-		t.Error(err)
-	}
+	_, err := programtest.CompileLayers(t, n).Stage.Divide(1, nil)
+	testkit.Equal(t, fmt.Sprint(err), "1 parts of images: want 2 or more")
 }

@@ -252,7 +252,7 @@ function drawFigure() {
 	drawTimeline($("pipelined"), p.tasks, n.span * m, (n.span * m).toPrecision(3) + " F")
 	const g = measured.gpipe, naive = measured.naive, wait = measured.failed ? "-" : "measuring"
 	const kept = t => Math.max(...t.planned.devices.map(d => d.used[3] + d.used[4]))
-	table($("formulas"), ["", "formula", "stages alike, this page's clock", "a language model, measured here"], [
+	table($("formulas"), ["", "formula", "stages alike, this page's clock", "a language model, measured here (GPipe recomputes, naive does not)"], [
 		["bubble, naive: (K-1)/K", percent((k - 1) / k), percent(1 - n.work / n.span), naive ? percent(naive.timed.bubble) : wait],
 		["bubble, GPipe: (K-1)/(M+K-1)", percent((k - 1) / (m + k - 1)), percent(1 - p.work / p.span), g ? percent(g.timed.bubble) + ", and imbalance " + percent(g.timed.imbalance) : wait],
 		["activations, GPipe: O(N + L/K × N/M)", g ? bytes(g.planned.formula.activations) : wait, "", g ? bytes(kept(g)) : wait],

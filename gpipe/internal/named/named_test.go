@@ -19,14 +19,11 @@ func inverse[T interface {
 }](t *testing.T, n int, parse func(string) (T, error), want string) {
 	t.Helper()
 	for v := range T(n) {
-		if got, err := parse(v.String()); got != v || err != nil {
-			t.Errorf("%v is read as %v, %v", v, got, err)
-		}
+		testkit.Equal(t, testkit.Must(parse(v.String()))(t), v)
 	}
 	for _, name := range []string{"", "other", T(n).String()} {
-		if v, err := parse(name); err == nil || err.Error() != fmt.Sprintf(want, name) {
-			t.Errorf("%q is read as %v, %v", name, v, err)
-		}
+		_, err := parse(name)
+		testkit.Equal(t, fmt.Sprint(err), fmt.Sprintf(want, name))
 	}
 }
 

@@ -102,9 +102,8 @@ func TestFlippedBits(t *testing.T) {
 		b[bit/8] ^= 1 << (bit % 8)
 		r := readerOf(b)
 		testkit.Equal(t, testkit.Must(r.frame())(t).Text, "fine", "before")
-		if _, err := r.frame(); err == nil || err.Error() != "message 2 is damaged" {
-			t.Errorf("bit %d: %v", bit, err)
-		}
+		_, err := r.frame()
+		testkit.Equal(t, fmt.Sprint(err), "message 2 is damaged", "bit %d", bit)
 		b[bit/8] ^= 1 << (bit % 8)
 	}
 }

@@ -163,9 +163,7 @@ func TestSomeDoNotCome(t *testing.T) {
 					own.Limit = time.Hour
 				}
 				_, err := Connect(t.Context(), own)
-				if says := "ranks 1, 3 of 4 did not come to " + c.Address + " within 2 s"; err == nil || err.Error() != says {
-					t.Errorf("rank %d: %v, want %q", rank, err, says)
-				}
+				testkit.Equal(t, fmt.Sprint(err), "ranks 1, 3 of 4 did not come to "+c.Address+" within 2 s", "rank %d", rank)
 			})
 		}
 		all.Wait()
@@ -262,13 +260,9 @@ func TestRankComesTwice(t *testing.T) {
 		t.Error(err)
 	}
 	c.Rank = 2
-	e := testkit.Must(Connect(t.Context(), c))(t)
-	ends[2] = e
+	ends[2] = testkit.Must(Connect(t.Context(), c))(t)
 	all.Wait()
-	for _, e := range ends {
-		all.Go(func() { e.Close() })
-	}
-	all.Wait()
+	closeAll(ends)
 }
 
 func TestConfigRefused(t *testing.T) {
@@ -289,8 +283,7 @@ func TestConfigRefused(t *testing.T) {
 		testkit.Refused(Connect(t.Context(), c))(t, says)
 	}
 	good.Size = 1
-	e := testkit.Must(Connect(t.Context(), good))(t)
-	e.Close()
+	testkit.Must(Connect(t.Context(), good))(t).Close()
 }
 
 // works runs a session between the ranks.
@@ -384,8 +377,8 @@ func TestStrangers(t *testing.T) {
 	come(address, before)
 	second := c
 	second.Rank = 1
-	e := testkit.Must(Connect(t.Context(), second))(t)
-	ends := []*End{<-first, e}
+	last := testkit.Must(Connect(t.Context(), second))(t)
+	ends := []*End{<-first, last}
 	works(t, ends)
 	for _, e := range ends {
 		come(e.listener.Addr().String(), strangers)
@@ -395,11 +388,7 @@ func TestStrangers(t *testing.T) {
 		conn.Close()
 	}
 	works(t, ends)
-	var all sync.WaitGroup
-	for _, e := range ends {
-		all.Go(func() { e.Close() })
-	}
-	all.Wait()
+	closeAll(ends)
 }
 
 // A process that is stopped, or cut off without a word, counts as dead at the limit,

@@ -197,7 +197,8 @@ func NoneLeft(t *testing.T) func() {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		buf := make([]byte, 1<<16)
+		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
 	}
 }
 
