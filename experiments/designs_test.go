@@ -19,7 +19,7 @@ import (
 )
 
 // shown are a spec's tables, which are no part of its design.
-var shown = regexp.MustCompile(`(?ms)^tables:.*?^plot:`)
+var shown = regexp.MustCompile(`(?ms)^tables:.*?^(?:plot|panels):`)
 
 // committedFirst reports a sample of a log whose session's commit has another design than now, or
 // none: the design was committed later, or changed. Commits that a checkout lacks say nothing.

@@ -17,11 +17,11 @@ import (
 
 func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 	labtest.CheckRefused(t, gpipe.Paper.Experiment("delayed-reduction"), [][3]string{
-		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, micro_batch, within, data, setup, arms, pairs, tables, plot, profiles"},
-		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:43:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, sets, pace, until, training, arms"},
+		{"seed: 1", "sed: 1", "x.yaml:9:1: unknown field sed: want experiment, kind, title, finding, source, discard, seed, design, margin, level, metric, whole, baselines, watch, micro_batch, within, data, setup, arms, pairs, tables, plots, bars, panels, profiles"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:48:5: profiles.smoke: unknown field seds: want expected, seeds, pilots, data, sets, pace, until, training, arms"},
 		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
-		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:43:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:43:12: profiles.smoke.seeds: \"1\": want a list"},
+		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:48:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:48:12: profiles.smoke.seeds: \"1\": want a list"},
 		{"seed: 1", "seed: -1", "x.yaml:9:7: seed: \"-1\": want a whole number of 1 or more"},
 		{"      steps: 5", "      steps: [5]", "a list: want a whole number"},
 		{"seed: 1", "seed: 1\nseed: 2", "x.yaml:10:1: field seed is there twice: want it once"},
@@ -29,7 +29,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"seed: 1", "seed: ~", "x.yaml:9:7: seed: nothing: want a whole number of 1 or more"},
 		{"seed: 1", "seed: 0x1p3", "x.yaml:9:7: seed: \"0x1p3\": want"},
 		{"seed: 1\n", "", "x.yaml:3:1: no seed: want a whole number of 1 or more"},
-		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:43:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
+		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:48:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
 		{"    seeds: [1, 2]", "    seeds: [1, 0x1]", "profiles.smoke.seeds.1: this entry is there already"},
 		{"    seeds: [1, 2]", "    seeds: []", "profiles.smoke: no seeds: want at least one"},
 		{"    seeds: [1, 2]", "    seeds: [1, ~]", "profiles.smoke.seeds.1: nothing: want a whole number"},

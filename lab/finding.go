@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,15 +43,10 @@ func (b *Base[S]) Heading(n string, tables ...*Table) (Heading, error) {
 var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // Filled is a finding with the values of the expressions in its braces; "" if tables lack a
-// cell. An expression is of package expr, and has these functions:
+// cell. An expression is of package expr, and has the functions of a [Reader] and these:
 //
-//	cell(table, column, key, value, ...)  the number in the row where column key has value, ..., with its
-//	                                      interval if it has one
-//	text(table, column, key, value, ...)  what is printed there
-//	least(table, column), most(...)       the smallest and the largest number of a column
-//	count(table, column, text)            how many rows have the text in a column
-//	rows(table)                           how many rows there are
-//	choose(truth, yes, no, open)          one of these texts; open if intervals leave the truth open
+//	least(table, column), most(...)  the smallest and the largest number of a column
+//	choose(truth, yes, no, open)     one of these texts; open if intervals leave the truth open
 //
 // A number is printed with three significant digits.
 func Filled(finding string, tables ...*Table) (string, error) {
@@ -92,44 +88,17 @@ func significant(x float64) string {
 }
 
 func findingFunctions(tables []*Table) expr.Functions {
-	table := func(args []any) (*Table, []string, error) {
-		texts, err := expr.Texts(args, 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		i := slices.IndexFunc(tables, func(t *Table) bool { return t.ID == texts[0] })
+	table := func(id string) (*Table, error) {
+		i := slices.IndexFunc(tables, func(t *Table) bool { return t.ID == id })
 		if i < 0 {
-			return nil, nil, &NoCell{"no table " + texts[0]}
+			return nil, &NoCell{"no table " + id}
 		}
-		return tables[i], texts[1:], nil
+		return tables[i], nil
 	}
-	read := func(args []any) (v Value, err error) {
-		t, texts, err := table(args)
-		if err == nil && len(texts) == 0 {
-			err = errors.New("want a table, a column, and pairs of a column and its value")
-		}
-		if err != nil {
-			return v, err
-		}
-		return t.Cell(texts[0], args[2:]...)
-	}
-	// column has the cells of a column.
-	column := func(args []any) (cells []Value, err error) {
-		t, texts, err := table(args)
-		if err != nil || len(texts) == 0 {
-			return nil, errors.Join(err, errors.New("want a table and a column"))
-		}
-		at, err := t.Place(texts[0])
-		for _, row := range t.Rows {
-			if err == nil {
-				cells = append(cells, row[at])
-			}
-		}
-		return cells, err
-	}
+	reader := Reader{Table: table}
 	extreme := func(of func([]float64) float64) expr.Function {
 		return func(args []any) (any, error) {
-			cells, err := column(args)
+			cells, _, err := reader.column(args, 2)
 			if err != nil {
 				return nil, err
 			}
@@ -143,41 +112,10 @@ func findingFunctions(tables []*Table) expr.Functions {
 			return expr.Exact(of(numbers)), nil
 		}
 	}
-	return expr.Functions{
-		"cell": func(args []any) (any, error) {
-			v, err := read(args)
-			n, is := v.Number()
-			if err == nil && !is {
-				err = &NoCell{fmt.Sprintf("%v: %q has no number", args, v.Text)}
-			}
-			return n, err
-		},
-		"text": func(args []any) (any, error) {
-			v, err := read(args)
-			return v.Text, err
-		},
+	all := reader.Functions()
+	maps.Copy(all, expr.Functions{
 		"least": extreme(slices.Min[[]float64]),
 		"most":  extreme(slices.Max[[]float64]),
-		"rows": func(args []any) (any, error) {
-			t, _, err := table(args)
-			if err != nil {
-				return nil, err
-			}
-			return expr.Exact(float64(len(t.Rows))), nil
-		},
-		"count": func(args []any) (any, error) {
-			cells, err := column(args)
-			if err != nil {
-				return nil, err
-			}
-			n := 0
-			for _, v := range cells {
-				if v.Text == args[len(args)-1] {
-					n++
-				}
-			}
-			return expr.Exact(float64(n)), nil
-		},
 		"choose": func(args []any) (any, error) {
 			if len(args) == 4 {
 				if is, ok := args[0].(expr.Truth); ok {
@@ -186,5 +124,6 @@ func findingFunctions(tables []*Table) expr.Functions {
 			}
 			return nil, errors.New("want a truth value and three texts")
 		},
-	}
+	})
+	return all
 }

@@ -19,6 +19,7 @@ func TestFilled(t *testing.T) {
 		`no figures`: "no figures",
 		`{text("t", "time / K = 2", "way", "a")} of {cell("t", "time-k-2", "K", 8)}`: "1.50 of 1235",
 		`{cell("t", "time-k-2", "K", 2) / 2}, {least("t", "K")} to {most("t", "K")}`: "0.752, 2 to 8",
+		`{low("t", "time-k-2", "K", 2)}, {nth(1, "t", "time-k-2", "K", 2)}`:          "1.2, 1.5",
 		`{count("t", "way", "b")} of {rows("t")}`:                                    "2 of 3",
 		`it {choose(cell("t", "time-k-2", "K", 2) > 1.1, "grows", "shrinks", "?")}`:  "it grows",
 		`it {choose(cell("t", "time-k-2", "K", 2) > 1.6, "grows", "shrinks", "?")}`:  "it ?",

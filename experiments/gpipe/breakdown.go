@@ -144,9 +144,8 @@ func (b *breakdownSpec) columns(r *timed.Reporting[breakdownProfile]) (all []bre
 	return all, nil
 }
 
-// show fills the table: a column for each K has no word.
+// show adds columns to the table: one for each K has no word.
 func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) (shown.Rows, error) {
-	r.Table.Texts("part")
 	columns, err := b.columns(r)
 	if err != nil {
 		return nil, err
@@ -154,15 +153,17 @@ func (b *breakdownSpec) show(r *timed.Reporting[breakdownProfile]) (shown.Rows, 
 	for _, c := range columns {
 		r.Table.Numbers(c.name)
 	}
+	var rows []shown.Values
 	for _, stepPart := range stepParts {
-		row := []any{stepPart.name}
+		var cells []any
 		for _, c := range columns {
-			row = append(row, c.cell(stepPart))
+			cells = append(cells, c.cell(stepPart))
 		}
-		r.Table.Add(row...)
+		r.Table.Add(cells...)
+		rows = append(rows, shown.Values{"part": stepPart.name})
 	}
 	r.Panels = breakdownPanels(columns)
-	return nil, b.draw(r)
+	return shown.Rows{"": rows}, b.draw(r)
 }
 
 // leastSeen is the smallest part of a step, in percent, that is drawn in a bar of the whole.

@@ -14,6 +14,7 @@ import (
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/lab/trained"
 	"gpipebench/train"
 )
@@ -70,23 +71,25 @@ func (c *lostCounts) add(wide, narrow float32) {
 func newPrecision() (lab.Experiment, error) {
 	x := &precision{}
 	x.Samples = func(size trained.Size, log *records.Log) (any, error) { return x.lost(size, log) }
-	word := func(head string, of func(*lostGradients) int64) trained.Word {
-		return trained.Word{Head: head, Cell: func(r *trained.Reporting, at trained.Row) any {
-			var some, all int64
-			for _, l := range r.Samples.(map[string][]*lostGradients)[at.Own.ArmSpec.Name] {
-				some, all = some+of(l), all+l.Elements
+	x.Values = func(r *trained.Reporting, at trained.Row) shown.Values {
+		losses, _ := r.Samples.(map[string][]*lostGradients)
+		v := shown.Values{}
+		for name, of := range map[string]func(*lostGradients) lostCounts{
+			"":         func(l *lostGradients) lostCounts { return l.AsIs },
+			"_smaller": func(l *lostGradients) lostCounts { return l.Smaller },
+		} {
+			var some lostCounts
+			var all int64
+			for _, l := range losses[at.Own.ArmSpec.Name] {
+				own := of(l)
+				some = lostCounts{some.Zero + own.Zero, some.Infinite + own.Infinite, some.Float16 + own.Float16}
+				all += l.Elements
 			}
-			return lab.Joined("%v of %v", some, all)
-		}}
-	}
-	x.Words = map[string]trained.Word{}
-	for name, of := range map[string]func(*lostGradients) lostCounts{
-		"":         func(l *lostGradients) lostCounts { return l.AsIs },
-		"-smaller": func(l *lostGradients) lostCounts { return l.Smaller },
-	} {
-		x.Words["zero"+name] = word("0", func(l *lostGradients) int64 { return of(l).Zero })
-		x.Words["infinite"+name] = word("infinite", func(l *lostGradients) int64 { return of(l).Infinite })
-		x.Words["float16"+name] = word("lost in float16", func(l *lostGradients) int64 { return of(l).Float16 })
+			for lost, n := range map[string]int64{"zero": some.Zero, "infinite": some.Infinite, "float16": some.Float16} {
+				v[lost+name] = lab.Joined("%v of %v", n, all)
+			}
+		}
+		return v
 	}
 	return x, nil
 }

@@ -63,6 +63,11 @@ func (fs Functions) named(call *ast.CallExpr) (name string, f Function) {
 	return "", nil
 }
 
+// names lists these functions and more.
+func (fs Functions) names(more Functions) string {
+	return strings.Join(slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(fs)), slices.Collect(maps.Keys(more))))), ", ")
+}
+
 // Check rejects an expression that cannot be evaluated whatever the functions
 // return.
 func (fs Functions) Check(text string) error {
@@ -76,9 +81,7 @@ func (fs Functions) Check(text string) error {
 		case nil, *ast.BasicLit, *ast.BinaryExpr, *ast.ParenExpr, *ast.UnaryExpr, *ast.Ident:
 		case *ast.CallExpr:
 			if _, f := fs.named(n); f == nil {
-				names := slices.Concat(slices.Collect(maps.Keys(fs)), slices.Collect(maps.Keys(builtin)))
-				slices.Sort(names)
-				bad = fmt.Errorf("%s is no function: want %s", text[n.Fun.Pos()-1:n.Fun.End()-1], strings.Join(names, ", "))
+				bad = fmt.Errorf("%s is no function: want %s", text[n.Fun.Pos()-1:n.Fun.End()-1], fs.names(builtin))
 			}
 		default:
 			bad = fmt.Errorf("%q: want numbers, texts, operators and functions", text[n.Pos()-1:n.End()-1])
@@ -126,7 +129,7 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 		if f := fs[x.Name]; f != nil {
 			return f(nil)
 		}
-		return nil, fmt.Errorf("unknown name %s", x.Name)
+		return nil, fmt.Errorf("unknown name %s: want %s", x.Name, fs.names(nil))
 	case *ast.UnaryExpr:
 		v, err := fs.eval(x.X)
 		if err != nil {

@@ -98,7 +98,7 @@ func (e *Experiment[S, V]) Resolve() *lab.Problem {
 			known[r.Of] = []shown.Values{e.values(r, make([]V, len(r.Reads)))}
 		}
 	}
-	return e.shown().Check(&e.Spec, known)
+	return e.shown().Check(shown.Showing{Data: &e.Spec, Rows: known})
 }
 
 // values are a row's, with those of its samples.

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"image/color"
-	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -19,13 +18,7 @@ type DotPanel struct {
 	Names    []string // of the groups
 	Groups   [][]float64
 	Band     *Band // nil: none
-	Bare     bool  // without the means
 	Zero     bool  // 0 is among the values shown
-	// Logarithmic is the y axis, whose values must be above 0.
-	Logarithmic bool
-	// Across is the paper's value of each group, a line across it; NaN: none. nil: of
-	// no group.
-	Across []float64
 }
 
 func (p *DotPanel) Add(name string, values []float64) {
@@ -61,25 +54,19 @@ func (a area) DataRange() (xmin, xmax, ymin, ymax float64) {
 }
 
 const (
-	eachDot   = "each seed"
-	paperLine = "paper"
-	meanDot   = "mean"
-	MeanSpan  = "95% interval of the mean"
+	eachDot  = "each seed"
+	meanDot  = "mean"
+	MeanSpan = "95% interval of the mean"
 )
 
 func (p *DotPanel) groupNames() []string { return p.Names }
 
 func (p *DotPanel) seriesNames() []string {
-	names := []string{eachDot, meanDot, MeanSpan}
-	if p.Across != nil {
-		names = append([]string{paperLine}, names...)
-	}
-	return names
+	return []string{eachDot, meanDot, MeanSpan}
 }
 
-func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
-	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
-	out := newPlot(title, "", y)
+func (p *DotPanel) plot(_ map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
+	out := newPlot(p.Title, "", p.Y)
 	if p.Band != nil {
 		out.Title.Text += p.Band.below()
 		out.Add(area{*p.Band, len(p.Names)})
@@ -91,7 +78,7 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		for _, v := range values {
 			each = append(each, plotter.XY{X: float64(i) - 0.12, Y: v})
 		}
-		if len(values) > 0 && !p.Bare {
+		if len(values) > 0 {
 			mean := stats.Sampled(values)
 			means = append(means, plotter.XY{X: float64(i), Y: mean.Mean})
 			if lo, hi, ok := mean.Interval(0.95); ok {
@@ -100,11 +87,6 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		}
 	}
 	var keys []legendEntry
-	if p.Across != nil {
-		t := signs{p.Across, 0.92 * groupRoom(len(p.Names), panel), 0, tick(inks[paperLine])}
-		out.Add(t)
-		keys = append(keys, legendEntry{paperLine, t})
-	}
 	for _, s := range []struct {
 		name  string
 		at    plotter.XYs
@@ -124,15 +106,6 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 		out.Add(dots)
 		keys = append(keys, legendEntry{s.name, dots})
 	}
-	if p.Logarithmic { // an interval may reach beyond 0
-		floor := math.Inf(1)
-		for _, at := range each {
-			floor = min(floor, at.Y/2)
-		}
-		for i := range intervals {
-			intervals[i].Lo = max(intervals[i].Lo, floor)
-		}
-	}
 	if len(intervals) > 0 {
 		out.Add(whiskers{of: intervals})
 		keys = append(keys, legendEntry{MeanSpan, whiskers{}})
@@ -140,11 +113,6 @@ func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 	nominal(out, p.Names, panel)
 	if p.Zero {
 		out.Y.Min, out.Y.Max = min(0, out.Y.Min), max(0, out.Y.Max)
-	}
-	if p.Logarithmic {
-		out.Y.Scale, out.Y.Tick.Marker = plot.LogScale{}, powers{}
-		out.Y.Min, out.Y.Max = out.Y.Min/1.2, out.Y.Max*1.2
-		return out, keys, nil
 	}
 	// No disc touches the axes.
 	pad := 0.05 * (out.Y.Max - out.Y.Min)

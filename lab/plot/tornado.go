@@ -28,9 +28,10 @@ type Swing struct {
 
 // The names of its signs.
 const (
-	lowEnd  = "at the low end of the band"
-	highEnd = "at the high end, or the other way"
-	asItIs  = "modelled"
+	paperLine = "paper"
+	asItIs    = "modelled"
+	lowEnd    = "at the low end of the band"
+	highEnd   = "at the high end, or the other way"
 )
 
 func (p *TornadoPanel) seriesNames() []string { return []string{paperLine, asItIs, lowEnd, highEnd} }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -68,7 +69,8 @@ type ColumnSpec struct {
 	Label    string `yaml:"label" want:"optional"`    // in place of the head, which then only names the column
 	Interval string `yaml:"interval" want:"optional"` // head of the second column, or none; missing: 95% and the head, without measured
 	Is       string `yaml:"is"`                       // an expression
-	When     string `yaml:"when" want:"optional"`     // otherwise the cell is absent
+	When     string `yaml:"when" want:"optional"`     // otherwise the cell is absent, or
+	Else     string `yaml:"else" want:"optional"`     // this text
 	Star     string `yaml:"star" want:"optional"`     // where it is true an asterisk follows: it does not fit
 	// Each is names of columns, a * in head and, with _ for all but letters and digits, in id, is,
 	// when and star.
@@ -78,7 +80,7 @@ type ColumnSpec struct {
 	Reference bool `yaml:"reference"`
 	// Varying columns are left out where all rows have the same.
 	Varying bool   `yaml:"varying"`
-	As      string `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% in percent; none: as it is
+	As      string `yaml:"as" want:"optional"` // time, bytes, signed, or fmt's %f and %g, with %% of a share, in percent, and with % of percent; none: as it is
 
 	at string // its place in the spec
 }
@@ -113,27 +115,46 @@ func Word(name string) string { return notWord.ReplaceAllString(name, "_") }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-var asForm = regexp.MustCompile(`^(|time|bytes|signed|%\+?(\.[0-9])?[fg](%%|[ A-Za-z/]*))$`)
+var asForm = regexp.MustCompile(`^(|time|bytes|signed|%\+?(\.[0-9])?[fg](%%?|[ A-Za-z/]*))$`)
 
-// Check refuses words that would make no report of rows with known values, of any numbers: one row of each
-// name.
-func (s *Spec) Check(data any, known Rows) *lab.Problem {
+// some refuses no tables.
+func (s *Spec) some() *lab.Problem {
 	if len(s.Tables) == 0 {
 		return lab.At(errors.New("no tables: want one or more"))
 	}
+	return nil
+}
+
+// errNoRows is of a text that needs rows, before there are any.
+var errNoRows = errors.New("no rows are known")
+
+// Check refuses words that would make no report of rows with known values, of any numbers: one row or more of each
+// name.
+func (s *Spec) Check(from Showing) *lab.Problem {
+	if p := s.some(); p != nil {
+		return p
+	}
 	for i, t := range s.Tables {
-		if known[t.Rows] == nil {
-			return lab.At(fmt.Errorf("no rows %q", t.Rows), "tables", strconv.Itoa(i), "rows")
+		if from.Rows[t.Rows] == nil {
+			return lab.At(fmt.Errorf("no rows %q: want one of %q", t.Rows, slices.Sorted(maps.Keys(from.Rows))), "tables", strconv.Itoa(i), "rows")
 		}
 	}
-	_, _, p := s.made(Showing{Data: data, Rows: known})
+	_, _, p := s.made(from)
 	return p
 }
 
 // CheckForms refuses words that make no report whatever rows have.
 func (s *Spec) CheckForms(data any) *lab.Problem {
+	if p := s.some(); p != nil {
+		return p
+	}
 	of := Values{}.functions()
 	for i, t := range s.Tables {
+		for _, text := range t.Caption {
+			if _, err := fill(text, data); err != nil && !errors.Is(err, errNoRows) {
+				return lab.At(err, "tables", strconv.Itoa(i), "caption")
+			}
+		}
 		for _, c := range t.columns() {
 			at := []string{"tables", strconv.Itoa(i), "columns", c.at}
 			for name, text := range map[string]string{"is": c.Is, "when": c.When, "star": c.Star} {
@@ -164,13 +185,21 @@ func (c ColumnSpec) checkAs() *lab.Problem {
 }
 
 // fill is a template's text with data. Its function first has the values of the first row, and count
-// how many rows there are, or of how many an expression is true.
+// how many rows there are, or of how many an expression is true; most is the largest of numbers, times their product.
 func fill(text string, data any, rows ...Values) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return text, nil
 	}
 	t, err := template.New("text").Option("missingkey=error").Funcs(template.FuncMap{
-		"first": func() Values { return rows[0] },
+		"most":  slices.Max[[]int],
+		"times": func(a, b int) int { return a * b },
+		"upper": strings.ToUpper,
+		"first": func() (Values, error) {
+			if len(rows) == 0 {
+				return nil, errNoRows
+			}
+			return rows[0], nil
+		},
 		"count": func(expressions ...string) (n int, err error) {
 			for _, row := range rows {
 				is := true

@@ -97,12 +97,13 @@ func TestReference(t *testing.T) {
 func TestForms(t *testing.T) {
 	for _, c := range [][2]string{
 		{"is: step, as", "tables.0.columns.4.is: step *: "},
-		{"median(over) / paper", "tables.0.columns.7.is: mean(over) / paper: mean is no function"},
+		{"median(over) / paper", "tables.0.columns.7.is: mode(over) / paper: mode is no function"},
 		{`as: "%.1f"}`, `tables.0.columns.4.as: "hours": want time, bytes, signed`},
 		{"{{.Unit}}, step", "tables.0.columns.4.head: "},
+		{"  - columns:", `tables.0.caption: template: text:1:2: executing "text" at <.Rounds>: map has no entry for key "Rounds"`},
 	} {
 		text := strings.Replace(words, c[0], map[string]string{
-			"is: step, as": "is: step *, as", "median(over) / paper": "mean(over) / paper", `as: "%.1f"}`: "as: hours}", "{{.Unit}}, step": "{{.Units}}, step",
+			"is: step, as": "is: step *, as", "median(over) / paper": "mode(over) / paper", `as: "%.1f"}`: "as: hours}", "{{.Unit}}, step": "{{.Units}}, step", "  - columns:": "  - caption: ['{{(first).R}} of', '{{.Rounds}}']\n    columns:",
 		}[c[0]], 1)
 		var s shown.Spec
 		testkit.NoError(t, yaml.Unmarshal([]byte(text), &s))

@@ -13,9 +13,19 @@ import (
 	"gpipebench/lab"
 )
 
-// functions let expressions read values by their names, and have median, of a figure of each round.
+// functions let expressions read values by their names, and have median, mean, sd and largest, of a figure of each
+// round or seed.
 func (v Values) functions() expr.Functions {
-	all := expr.Functions{"median": median}
+	all := expr.Functions{
+		"median": ofSeries(stats.Median), "mean": ofSeries(func(x []float64) float64 { return stats.Sampled(x).Mean }), "largest": ofSeries(slices.Max[[]float64]),
+		"sd": ofSeries(func(x []float64) float64 {
+			if len(x) < 2 {
+				return math.NaN()
+			}
+			_, sd := stats.MeanAndSD(x)
+			return sd
+		}),
+	}
 	for name, x := range v {
 		switch of := x.(type) {
 		case int:
@@ -38,16 +48,19 @@ func (v Values) functions() expr.Functions {
 	return all
 }
 
-func median(args []any) (any, error) {
-	if len(args) == 1 {
-		switch of, is := args[0].(expr.Series); {
-		case is && len(of) == 0:
-			return expr.Exact(math.NaN()), nil
-		case is:
-			return expr.Exact(stats.Median(of)), nil
+// ofSeries is a function of a figure of each round or seed; none of them: not a number.
+func ofSeries(f func([]float64) float64) expr.Function {
+	return func(args []any) (any, error) {
+		if len(args) == 1 {
+			switch of, is := args[0].(expr.Series); {
+			case is && len(of) == 0:
+				return expr.Exact(math.NaN()), nil
+			case is:
+				return expr.Exact(f(of)), nil
+			}
 		}
+		return nil, errors.New("want a figure of each round or seed")
 	}
-	return nil, errors.New("want a figure of each round")
 }
 
 // Number is the value of an expression of values.
@@ -122,6 +135,9 @@ func (v Values) cells(c ColumnSpec) (cells []lab.Value, left bool, err error) {
 	shown, err := v.when(c.When)
 	if !shown {
 		cells = []lab.Value{lab.Absent}
+		if c.Else != "" {
+			cells[0].Text = c.Else
+		}
 	}
 	return cells, left, err
 }
@@ -141,6 +157,8 @@ func printed(x float64, as string) lab.Value {
 		return lab.Signed(x)
 	case strings.HasSuffix(as, "%%"):
 		x *= 100
+	case strings.HasSuffix(as, "%"):
+		as += "%"
 	}
 	return lab.Number(as, x)
 }

@@ -3,8 +3,6 @@ package timed
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"text/template"
 
 	"gpipebench/lab"
 	"gpipebench/lab/plot"
@@ -15,7 +13,6 @@ import (
 // Profiled is what every spec of this kind has.
 type Profiled[P sized] struct {
 	shown.Profiled[P] `yaml:",inline"`
-	Caption           []string `yaml:"caption" want:"shown,optional"` // of the first table; see captions
 }
 
 func (s Profiled[P]) profiled() Profiled[P] { return s }
@@ -55,9 +52,6 @@ func (k *kind[S, P]) Resolve() *lab.Problem {
 	}
 	spec := k.Spec.profiled()
 	for _, name := range lab.Profiles {
-		if _, err := k.captions(spec.Profiles[name]); err != nil {
-			return lab.At(err, "caption")
-		}
 		if p := spec.CheckForms(k.data(spec.Profiles[name])); p != nil {
 			return p
 		}
@@ -65,29 +59,10 @@ func (k *kind[S, P]) Resolve() *lab.Problem {
 	return nil
 }
 
-// data is what templates of a spec's words have: the spec and a profile, as .Spec and .Profile.
-func (k *kind[S, P]) data(p P) map[string]any { return map[string]any{"Spec": &k.Spec, "Profile": p} }
-
-// captions are the lines of a spec's captions: templates over data, with functions. emulated "row" is EmulatedCaption.
-func (k *kind[S, P]) captions(p P) (all []string, err error) {
-	for _, text := range k.Spec.profiled().Caption {
-		t, err := template.New("caption").Funcs(template.FuncMap{
-			"emulated": func(what string) string { return EmulatedCaption(p.size().Rounds, what) },
-			"most":     slices.Max[[]int],
-			"theory":   func() string { return TheoryCaption },
-			"times":    func(a, b int) int { return a * b },
-			"upper":    strings.ToUpper,
-		}).Parse(text)
-		var filled strings.Builder
-		if err == nil {
-			err = t.Execute(&filled, k.data(p))
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, strings.FieldsFunc(filled.String(), func(r rune) bool { return r == '\n' })...)
-	}
-	return all, nil
+// data is what templates of a spec's words have: the spec and a profile, as .Spec and .Profile, and two sentences:
+// .Theory and, with a place for what every round has, .Emulated.
+func (k *kind[S, P]) data(p P) map[string]any {
+	return map[string]any{"Spec": &k.Spec, "Profile": p, "Theory": theory, "Emulated": fmt.Sprintf(emulated, p.size().Rounds)}
 }
 
 // Making is a report in the making: what Show computes it from besides times, and what it adds to.
@@ -95,7 +70,7 @@ type Making[P sized] struct {
 	Log     *records.Log
 	Profile P
 	Beside  string      // names the reference's columns; "": none is shown
-	Table   *lab.Table  // the first one; it has its ID, title and caption
+	Table   lab.Table   // what the first one has after the words of the spec: captions, columns and notes
 	Panels  []plot.Axes // of the figure, after those of the spec
 	Files   []lab.File  // after the figure
 	Verdict error
@@ -103,11 +78,8 @@ type Making[P sized] struct {
 
 // make begins a report of a log.
 func (k *kind[S, P]) make(log *records.Log) (m Making[P], err error) {
-	if m.Profile, err = k.profile(log.Key.Profile); err != nil {
-		return m, err
-	}
-	m.Log, m.Table = log, &lab.Table{ID: k.ID(), Title: k.Title()}
-	m.Table.Caption, err = k.captions(m.Profile)
+	m.Log = log
+	m.Profile, err = k.profile(log.Key.Profile)
 	return m, err
 }
 
@@ -131,16 +103,17 @@ func (k *kind[S, P]) report(m *Making[P], rows shown.Rows, notes []string, refer
 	if err != nil {
 		return nil, err
 	}
-	if len(tables) > 0 { // otherwise Show has filled it
-		m.Table.Columns, m.Table.Rows = tables[0].Columns, tables[0].Rows
-		m.Table.Notes = slices.Concat(m.Table.Notes, tables[0].Notes, lab.StarNote(tables[0]))
-		tables = tables[1:]
+	first := tables[0]
+	first.Columns = append(first.Columns, m.Table.Columns...)
+	for i, cells := range m.Table.Rows {
+		first.Rows[i] = append(first.Rows[i], cells...)
 	}
-	m.Table.Notes = append(m.Table.Notes, notes...)
+	first.Caption = append(first.Caption, m.Table.Caption...)
+	first.Notes = slices.Concat(m.Table.Notes, first.Notes, lab.StarNote(first), notes)
 	if reference != nil {
-		m.Table.Notes = append(m.Table.Notes, lab.ReferenceNote(reference))
+		first.Notes = append(first.Notes, lab.ReferenceNote(reference))
 	}
-	r := &lab.Report{Tables: slices.Concat([]*lab.Table{m.Table}, tables, more)}
+	r := &lab.Report{Tables: append(tables, more...)}
 	if m.Verdict != nil {
 		r.Verdict = fmt.Errorf("%s: %w", k.ID(), m.Verdict)
 	}

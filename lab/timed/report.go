@@ -9,11 +9,8 @@ import (
 	"gpipebench/lab/records"
 )
 
-// EmulatedCaption says how steps of emulated devices are timed, in rounds of
-// whatever is compared.
-func EmulatedCaption(rounds int, what string) string {
-	return fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every %s in it, ratios within a round; in brackets the 95%% interval of order statistics.", rounds, what)
-}
+// emulated says how steps of emulated devices are timed in a number of rounds; %s is for whatever is compared.
+const emulated = "Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every %%s in it, ratios within a round; in brackets the 95%%%% interval of order statistics."
 
 // Reporting is a report in the making: the times, and what Show adds.
 type Reporting[P timing] struct {

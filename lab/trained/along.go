@@ -29,29 +29,21 @@ func (f *Frame) updates(r *Result, all []*Result) (steps []float64) {
 	return steps
 }
 
-// arrived is how many trainings come to their target's loss, and updatesCell the median of when.
-func arrived(r *Reporting, at Row) any {
-	steps := r.updates(at.Own, r.Results)
+// updatesCells are the median of an arm's updates, and how many trainings come to their target's loss.
+func (r *Reporting) updatesCells(a *Result) (median, arrived lab.Value) {
+	steps := r.updates(a, r.Results)
 	if steps == nil {
-		return nil
+		return median, arrived
 	}
-	n := 0
+	all, n := float64(a.Arm.Training(1).Steps), 0
 	for _, of := range steps {
-		if of <= float64(at.Own.Arm.Training(1).Steps) {
+		if of <= all {
 			n++
 		}
 	}
-	return lab.Joined("%v of %v", n, len(steps))
-}
-
-func updatesCell(r *Reporting, at Row) any {
-	steps := r.updates(at.Own, r.Results)
-	switch median := stats.Median(steps); {
-	case steps == nil:
-		return nil
-	case median > float64(at.Own.Arm.Training(1).Steps):
-		return lab.Absent
-	default:
-		return lab.Fixed(median, 0)
+	median = lab.Absent
+	if of := stats.Median(steps); of <= all {
+		median = lab.Fixed(of, 0)
 	}
+	return median, lab.Joined("%v of %v", n, len(steps))
 }

@@ -25,10 +25,13 @@ arms:
   - {name: stale, target: goal, pilots_times: 4, setup: {k: 2, schedule: pipedream, window: 4}}
   - {name: apart}
 tables:
-  - id: aiming
-    caption: ["{seeds} seeds"]
-    columns: [label, rate, updates, arrived]
-plot: [{draw: each, y: nats}]
+  - caption: ["{{.seeds}} seeds"]
+    columns:
+      - {head: training, is: label}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: steps to the target's loss, is: updates}
+      - {head: runs that come there, is: arrived}
+panels: [{draw: each, y: nats}]
 profiles:
   smoke: &smoke
     expected: 5s

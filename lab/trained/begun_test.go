@@ -33,10 +33,18 @@ arms:
   - {name: scratch, set: other, training: {model: {filters: 16}}}
 pairs: [{of: after, to: scratch, label: gain}]
 tables:
-  - id: begun
-    caption: ["{seeds} seeds"]
-    columns: [label, set, accuracy, majority, beats-majority, set-train, set-held-out, set-classes, paired]
-plot: [{draw: transferred, title: before and after, y: "%"}]
+  - caption: ["{{.seeds}} seeds"]
+    columns:
+      - {head: training, is: label}
+      - {head: images, is: set}
+      - {head: accuracy, is: mean(accuracy), as: "%.2f%"}
+      - {head: most frequent class, is: majority, as: "%.2f%%"}
+      - {head: better than that, is: beats_majority}
+      - {head: training images, is: set_train}
+      - {head: test images, is: set_held_out}
+      - {head: classes, is: set_classes}
+      - {head: difference in its pair, is: paired}
+panels: [{draw: transferred, title: before and after, y: "%"}]
 profiles:
   smoke: &smoke
     expected: 5s

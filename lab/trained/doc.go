@@ -33,15 +33,16 @@
 // most frequent class is, is a sample before anything is trained. An arm may begin with another's
 // weights of the same seed and a new last layer (from).
 //
-// What is shown decides no sample: tables (rows of arms, pairs, yardsticks or languages;
-// columns are words, see words), captions and notes as text in which words in braces stand for
-// figures, and panels. Margin and level belong to the tests that a table
-// shows, and stand in the key.
+// What is shown decides no sample. Tables, lines and bars are words of the spec (package shown) over rows of arms
+// (no name), pairs, languages (by-language; of whole records languages) or yardsticks; captions are templates over
+// figures of the first arm's training (Reporting.figures). A row has an arm's scores by seed, each under its name with _
+// in place of other signs than letters and digits: held_out, smoothed_BLEU. A column shows their mean, sd, median or
+// largest, as mean(held_out). It also has comparisons with the first arm, or within the pair, and what else values.go
+// lists; before_NAME is the reference's. A name that no row of a profile can have is refused before anything is trained.
+// Panels are forms of this kind. Margin and level belong to the tests that a table shows, and stand in the key.
 //
-// What decides about claims is the spec's design (lab.Design), by the scores of arms: accuracy in
-// percent, held-out loss in nats (held-out) and, of translators, BLEU, chrF and smoothed BLEU. Seeds are all that there will
-// be: none is added when results are known.
+// What decides about claims is the spec's design (lab.Design), by the same scores of arms (Experiment.Scores). Seeds are
+// all that there will be: none is added when results are known.
 //
-// An experiment that needs more stretches the kind in Go: fields of its own in the spec, samples,
-// words and panels.
+// An experiment that needs more stretches the kind in Go: fields of its own in the spec, samples, and values of rows.
 package trained

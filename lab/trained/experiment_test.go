@@ -33,16 +33,36 @@ arms:
   - {name: M=2 replica, axis: [M=2, replica], setup: {m: 2, bn_scope: replica}, training: {lr: 0.03}}
 pairs: [{of: M=2 all, to: M=2 replica, label: all - replica}]
 tables:
-  - id: images
-    caption: ["{steps} steps of {batch} images, R = {R}; {seeds} seeds, {held out} held out, margin {margin}, level {level}."]
-    columns: [label, M, bn-scope, micro-batch, statistics, rate, accuracy, sd, held-out, within, mean-within, {is: difference, first: baseline}, p, margin, outcome, difference-held-out, paired, {is: accuracy, reference: true, head: "{reference} accuracy"}]
-    notes: [seeds, reference]
-  - id: images-pairs
+  - caption: ["{{.steps}} steps of {{.batch}} images, R = {{.R}}; {{.seeds}} seeds, {{.held_out}} held out, margin {{.margin}}, level {{.level}}."]
+    columns:
+      - {head: training, is: label}
+      - {head: M, is: M}
+      - {head: scope, is: bn_scope}
+      - {head: micro-batch, is: micro_batch}
+      - {head: statistics of, is: statistics}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: accuracy, is: mean(accuracy), as: "%.2f%"}
+      - {head: sd, is: sd(metric), as: "%.2f"}
+      - {head: held-out loss, is: mean(held_out), as: "%.4f"}
+      - {head: "runs within [V1]", is: within}
+      - {head: mean within, is: mean_within}
+      - {head: difference (points), is: difference, when: compared, else: baseline}
+      - {head: p of equivalence, is: p}
+      - {head: smallest margin to hold, is: smallest_margin}
+      - {head: outcome, is: outcome}
+      - {head: difference of loss (nats), is: difference_held_out}
+      - {head: difference in its pair, is: paired}
+      - {head: "{reference} accuracy", is: mean(before_accuracy), reference: true, as: "%.2f%"}
+    notes: [{text: "{{.few_seeds}}"}, {text: "{{.reference}}"}]
+  - id: pairs
     title: "In pairs"
     caption: ["With the same micro-batches."]
     rows: pairs
-    columns: [M, difference, outcome]
-plot:
+    columns:
+      - {head: M, is: M}
+      - {head: difference (points), is: difference}
+      - {head: outcome, is: outcome}
+panels:
   - {draw: each, title: accuracy, y: "%", deviations: two deviations}
   - {draw: differences, rows: pairs, title: differences, y: points, margin: true, zero: true}
 profiles:
@@ -184,11 +204,18 @@ metric: BLEU
 setup: {threads: 1}
 arms: [{name: one}, {name: other}]
 tables:
-  - id: translators
-    caption: ["{data}"]
-    columns: [label, rate, parameters-ratio, bleu, chrf, bleu-smoothed, {is: difference, first: "-"}, pilots]
-    notes: [seeds]
-plot: [{draw: each, y: BLEU}]
+  - caption: ["{{.data}}"]
+    columns:
+      - {head: training, is: label}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: parameters / first, is: parameters / base_parameters, as: "%.3f"}
+      - {head: BLEU, is: mean(BLEU), as: "%.2f"}
+      - {head: chrF, is: mean(chrF), as: "%.2f"}
+      - {head: smoothed BLEU, is: mean(smoothed_BLEU), as: "%.2f"}
+      - {head: difference (points), is: difference, when: compared}
+      - {head: "pilots: loss by rate", is: pilots}
+    notes: [{text: "{{.few_seeds}}"}]
+panels: [{draw: each, y: BLEU}]
 profiles:
   smoke: &smoke
     expected: 5s
@@ -312,16 +339,23 @@ arms:
   - {name: blind, no_source: true, training: {steps: 4}}
   - {name: alone, repeats: network, setup: {k: 2, m: 2}, training: {steps: 3}}
 tables:
-  - id: whole
-    caption: ["{steps} and {steps of blind} steps, {held-out pairs} pairs."]
+  - caption: ["{{.steps}} and {{.steps_of_blind}} steps, {{.held_out_pairs}} pairs."]
     rows: languages
-    columns: [language, copy, dictionary, language-nats, {is: language-nats, of: blind, head: blind}]
-    notes: [repeated]
-  - id: whole-yardsticks
+    columns:
+      - {head: language, is: language}
+      - {head: "BLEU: copy", is: copy, as: "%.2f"}
+      - {head: dictionary, is: dictionary, as: "%.2f"}
+      - {head: nats per token, is: nats, as: "%.4f"}
+      - {head: blind, is: nats_blind, as: "%.4f"}
+  - id: yardsticks
     caption: ["."]
     rows: yardsticks
-    columns: [{is: task, once: true}, {is: steps, once: true}, yardstick, over-yardstick]
-plot: [{draw: languages}, {draw: losses}]
+    columns:
+      - {head: task, is: task}
+      - {head: steps, is: steps}
+      - {head: held against, is: yardstick}
+      - {head: loss/that, is: over_yardstick, as: "%.3f"}
+panels: [{draw: losses}]
 profiles:
   smoke: &smoke
     expected: 5s
@@ -382,23 +416,24 @@ func TestRefused(t *testing.T) {
 		{images, "name: M=2 replica, ", "name: M=2 all, ", "an entry of this name is there already"},
 		{images, "bn_scope: replica}, training: {lr: 0.03}}", "k: 2, bn_scope: all}}", "is the same training as another one"},
 		{images, "to: M=2 replica", "to: M=3 replica", "no arm"},
-		{images, "statistics, ", "statistic, ", `unknown "statistic"`},
-		{images, "rows: pairs\n", "rows: couples\n", `unknown "couples"`},
-		{images, "statistics, ", "bits, ", `"bits" means nothing in rows of arms`},
-		{images, "statistics, ", "yardstick, ", `"yardstick" means nothing in rows of arms`},
-		{images, "statistics, ", "bleu, ", `"bleu" means nothing in rows of arms`},
-		{images, "statistics, ", "{is: K, of: M=1}, ", "in rows of languages"},
+		{images, "is: statistics}", "is: statistic}", "tables.0.columns.4.is: statistic: unknown name statistic: want K, M, "},
+		{images, "rows: pairs\n", "rows: couples\n", `tables.1.rows: no rows "couples": want one of ["" "pairs"]`},
+		{images, "is: statistics}", "is: bits}", "unknown name bits"},
+		{images, "is: statistics}", "is: yardstick}", "unknown name yardstick"},
+		{images, "is: statistics}", "is: mean(BLEU)}", "unknown name BLEU"},
+		{images, "is: mean(before_accuracy)", "is: mean(before_BLEU)", "unknown name before_BLEU"},
+		{images, "is: statistics}", "is: mean(K)}", "want a figure of each round or seed"},
 		{images, "draw: each", "draw: losses", "these records have none"},
 		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
 		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
-		{whole, "yardstick, over-yardstick", "language, over-yardstick", `"language" means nothing in rows of yardsticks`},
-		{whole, "of: blind", "of: alone", "an arm that repeats none"},
-		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", "want data of translators"},
-		{images, "rows: pairs\n", "rows: yardsticks\n", "these records have none"},
-		{images, "{margin}, level", "{edge}, level", "{edge} stands for nothing"},
-		{images, "notes: [seeds, ", "notes: [judgement, ", `unknown "judgement"`},
+		{whole, "is: yardstick}", "is: language}", "unknown name language"},
+		{whole, "is: nats_blind", "is: nats_alone", "unknown name nats_alone"}, // which repeats another's steps
+		{whole, "    data: {invented: {languages: 2, pairs: 200}, held_out: 8}\n", "", `no rows "languages"`},
+		{images, "rows: pairs\n", "rows: yardsticks\n", `no rows "yardsticks"`},
+		{images, "{{.margin}}, level", "{{.edge}}, level", `no entry for key "edge"`},
+		{images, "{{.few_seeds}}", "{{.judgement}}", `no entry for key "judgement"`},
 		{images, "draw: each", "draw: some", `unknown "some"`},
-		{images, "{is: difference, ", "{is: difference, heads: x, ", "want a word, or keys and values"},
+		{images, "is: difference, ", "is: difference, heads: x, ", "heads"},
 		{images, "optimizer: rmsprop", "l2: 0", "no optimizer"},
 		{images, "batch: 32", "l2: 0", "no batch"},
 		{images, "batch: 32", "batch: 31", "training.batch: want a multiple of "},

@@ -3,7 +3,6 @@ package trained
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"gpipebench/datasets"
 	"gpipebench/internal/progress"
@@ -117,15 +116,6 @@ func (r *Result) ofLanguage(i int, score func(train.LanguageScore) float64) (all
 	return all
 }
 
-// bilingual is the arm that sees a language alone, from 0; nil: there is none.
-func (r *Reporting) bilingual(language int) *Result {
-	i := slices.IndexFunc(r.Results, func(a *Result) bool { return a.Only == language+1 })
-	if i < 0 {
-		return nil
-	}
-	return r.Results[i]
-}
-
 // exposure divides how many training examples an arm sees by how many of the same languages the
 // baseline sees: 1 if a translator of one language sees it as often as the one of all does.
 func (r *Reporting) exposure(a *Result) float64 {
@@ -163,26 +153,6 @@ func (r *Result) checkLanguages(size Size) error {
 		}
 	}
 	return nil
-}
-
-// inLanguage is the cell of an arm's scores in a row's language.
-func inLanguage(score func(train.LanguageScore) float64, digits int) func(*Reporting, Row) any {
-	return func(_ *Reporting, at Row) any {
-		if own := at.Own.ofLanguage(at.Nth, score); own != nil {
-			return lab.Mean(own, digits)
-		}
-		return lab.Absent
-	}
-}
-
-// alone is the cell of the translator of a row's language alone.
-func alone(score func(train.LanguageScore) float64, digits int) func(*Reporting, Row) any {
-	return func(r *Reporting, at Row) any {
-		if own := r.bilingual(at.Nth); own != nil {
-			return lab.Mean(own.ofLanguage(at.Nth, score), digits)
-		}
-		return lab.Absent
-	}
 }
 
 // drawCurves draws the training losses of the arms that see all languages: means over seeds, over the

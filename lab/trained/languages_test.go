@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gpipebench/internal/testkit"
-	"gpipebench/lab"
 	"gpipebench/lab/labtest"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -29,18 +28,40 @@ setup: {threads: 1}
 arms: [{name: all}, {name: alone, only: 2}]
 pairs: [{of: alone, to: all, label: alone - all}]
 tables:
-  - id: multilingual
-    caption: ["{data}"]
-    columns: [label, shape, rate, at-edge, exposure, training-loss, ended, held-out, bleu, over-dictionary, pilots]
-  - id: multilingual-pairs
+  - caption: ["{{.data}}"]
+    columns:
+      - {head: training, is: label}
+      - {head: "T(layers, ff, heads)", is: shape}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: rate at an end, is: at_edge}
+      - {head: examples over the first, is: exposure, as: "%.3f"}
+      - {head: training loss at the end, is: mean(training_loss), as: "%.4f"}
+      - {head: steps made, is: mean(steps_made), as: "%.0f"}
+      - {head: held-out loss, is: mean(held_out), as: "%.4f"}
+      - {head: BLEU, is: mean(BLEU), as: "%.2f"}
+      - {head: BLEU less dictionary, is: over_dictionary}
+      - {head: "pilots: loss by rate", is: pilots}
+  - id: pairs
     caption: ["."]
     rows: pairs
-    columns: [pair, difference, difference-training]
-  - id: multilingual-languages
+    columns:
+      - {head: difference, is: pair}
+      - {head: difference (points), is: difference}
+      - {head: training loss (nats), is: difference_training}
+  - id: languages
     caption: ["."]
     rows: by-language
-    columns: [of-language, its-pairs, its-share, its-nats, own-nats, {is: its-nats, of: alone, head: the other}, own-bleu, its-bleu, its-dictionary]
-plot: [{draw: bleu}, {draw: differences, rows: pairs, margin: true}, {draw: curves}]
+    columns:
+      - {head: language, is: language}
+      - {head: training pairs, is: pairs}
+      - {head: share of a batch, is: share}
+      - {head: nats per token, is: mean(nats_all), as: "%.4f"}
+      - {head: nats of a translator of its own, is: mean(nats_alone), as: "%.4f"}
+      - {head: the other, is: mean(nats_alone), as: "%.4f"}
+      - {head: BLEU of a translator of its own, is: mean(BLEU_alone), as: "%.2f"}
+      - {head: BLEU, is: mean(BLEU_all), as: "%.2f"}
+      - {head: BLEU of a dictionary, is: mean(dictionary), as: "%.2f"}
+panels: [{draw: bleu}, {draw: differences, rows: pairs, margin: true}, {draw: curves}]
 profiles:
   smoke: &smoke
     expected: 5s
@@ -125,8 +146,8 @@ func TestWidenedPilots(t *testing.T) {
 			t.Fatalf("%v: rates %v, losses %v, %v", c.losses, rates, losses, err)
 		}
 		arm := f.arm(size, f.Arms[0], rates[slices.Index(losses, slices.Min(losses))])
-		at := Row{Own: &Result{Trials: Trials{Arm: arm}, Rates: rates, Pilots: losses}}
-		if got := words["at-edge"].Cell(nil, at); arm.Training(1).LR != c.best || got != lab.YesOrNo(c.edge == "yes") {
+		own := &Result{Trials: Trials{Arm: arm}, Rates: rates, Pilots: losses}
+		if got := own.atEdge(); arm.Training(1).LR != c.best || got != c.edge {
 			t.Errorf("%v: rate %g, at an edge: %v", c.losses, arm.Training(1).LR, got)
 		}
 	}
@@ -185,7 +206,7 @@ func TestMultilingualRefused(t *testing.T) {
 		{"optimizer: adam}", "optimizer: adam, eval_every: 2}", "it follows from evaluations"},
 		{"rates: [0.01, 0.02]", "rates: [0.02, 0.01]", "in ascending order"},
 		{"rates: [0.01, 0.02]", "rates: [0.01]", "want two rates or more"},
-		{"baselines: true\n", "", `"over-dictionary" means nothing`},
+		{"baselines: true\n", "", "unknown name over_dictionary"},
 	} {
 		testkit.Has(t, multilingual, c.old)
 		testkit.Refused(read(t, strings.Replace(multilingual, c.old, c.replacement, 1)))(t, c.want)

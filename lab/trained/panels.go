@@ -18,7 +18,6 @@ var panels = map[string]Panel{
 	"each":        drawEach,
 	"differences": drawDifferences,
 	"bits":        drawBits,
-	"languages":   drawLanguages,
 	"losses":      drawLosses,
 	"transferred": drawTransferred,
 	"curves":      drawCurves,
@@ -28,7 +27,7 @@ var panels = map[string]Panel{
 // drawsWhole says which of these draw whole records, and which outcomes.
 var drawsWhole = map[string]bool{
 	"each": false, "differences": false, "transferred": false, "curves": false, "bleu": false,
-	"bits": true, "languages": true, "losses": true,
+	"bits": true, "losses": true,
 }
 
 // axis is an arm's name in a plot.
@@ -38,7 +37,7 @@ func (r *Result) axis() string { return cmp.Or(strings.Join(r.Axis, "\n"), r.Arm
 func drawEach(r *Reporting, p PanelSpec) []plot.Axes {
 	out := &plot.DotPanel{Title: p.Title, Y: p.Y, Zero: p.Zero}
 	for _, a := range r.Results {
-		out.Add(a.axis(), metrics[r.Metric](a.Trials))
+		out.Add(a.axis(), r.metric(a))
 	}
 	if p.Deviations != "" {
 		mean, sd := stats.MeanAndSD(out.Groups[0])
@@ -56,7 +55,7 @@ func drawBLEU(r *Reporting, p PanelSpec) []plot.Axes {
 	}
 	for _, a := range r.Results {
 		if a.Only == 0 {
-			out.Add(a.axis(), a.bleu())
+			out.Add(a.axis(), a.scores()["BLEU"])
 		}
 	}
 	return []plot.Axes{out}
@@ -65,10 +64,13 @@ func drawBLEU(r *Reporting, p PanelSpec) []plot.Axes {
 // drawDifferences draws the differences of comparisons, of each seed.
 func drawDifferences(r *Reporting, p PanelSpec) []plot.Axes {
 	out := &plot.DotPanel{Title: p.Title, Y: p.Y, Zero: p.Zero}
-	of := metrics[r.Metric]
-	for _, row := range r.rows(p.Rows) {
+	rows := r.arms()
+	if p.Rows == "pairs" {
+		rows = r.pairs()
+	}
+	for _, row := range rows {
 		if row.Own != row.Base {
-			out.Add(cmp.Or(row.Label, row.Own.axis()), stats.Differences(of(row.Own.Trials), of(row.Base.Trials)))
+			out.Add(cmp.Or(row.Label, row.Own.axis()), stats.Differences(r.metric(row.Own), r.metric(row.Base)))
 		}
 	}
 	if p.Margin {

@@ -210,20 +210,29 @@ func (f *Frame) chosen(size Size, log *records.Log) (arms []Arm, err error) {
 
 // pilotsCell has each rate that an arm's pilots tried, with their mean loss; where trainings end at an
 // accuracy, with their epochs. Absent: a loss is not finite, or not all pilots reach the accuracy.
-func pilotsCell(r *Reporting, at Row) any {
+func (r *Reporting) pilotsCell(a *Result) lab.Value {
 	var tried []any
-	for i, cost := range at.Own.Pilots {
+	for i, cost := range a.Pilots {
 		outcome := lab.Fixed(cost, 4)
 		switch {
-		case r.Size.Until > 0 && cost <= float64(at.Own.Runs[0].Reached.Of):
+		case r.Size.Until > 0 && cost <= float64(a.Runs[0].Reached.Of):
 			outcome = lab.Fixed(cost, 1)
 		case r.Size.Until > 0, math.IsInf(cost, 1):
 			outcome = lab.Absent
 		}
-		tried = append(tried, lab.Joined("%v: %v", lab.Number("%g", at.Own.Rates[i]), outcome))
+		tried = append(tried, lab.Joined("%v: %v", lab.Number("%g", a.Rates[i]), outcome))
 	}
 	if tried == nil {
 		return lab.Absent
 	}
 	return lab.List(", ", tried...)
+}
+
+// atEdge says whether an arm's rate is at an end of those that its pilots tried.
+func (r *Result) atEdge() string {
+	if r.Rates == nil {
+		return lab.Absent.Text
+	}
+	rate := r.Arm.Training(1).LR
+	return lab.YesOrNo(rate == r.Rates[0] || rate == r.Rates[len(r.Rates)-1])
 }

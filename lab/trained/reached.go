@@ -128,9 +128,9 @@ func (t Trials) reached() (n int) {
 }
 
 // epochsCell is the mean, with a sign where it is a lower bound.
-func epochsCell(at Row) any {
-	v := lab.Mean(at.Own.epochs(), 1)
-	if at.Own.reached() < len(at.Own.Runs) {
+func (t Trials) epochsCell() lab.Value {
+	v := lab.Mean(t.epochs(), 1)
+	if t.reached() < len(t.Runs) {
 		v.Text = "> " + v.Text
 	}
 	return v

@@ -26,10 +26,18 @@ arms:
   - {name: large}
   - {name: small, training: {batch: 16, steps: 12}}
 tables:
-  - id: racing
-    caption: ["{seeds} seeds, pilots {pilots}"]
-    columns: [label, batch, rate, at-edge, reached, epochs, sd, {is: difference, head: difference}, pilots]
-plot: [{draw: each, y: epochs}]
+  - caption: ["{{.seeds}} seeds, pilots {{.pilots}}"]
+    columns:
+      - {head: training, is: label}
+      - {head: mini-batch, is: batch}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: rate at an end, is: at_edge}
+      - {head: reached, is: reached}
+      - {head: epochs, is: epochs}
+      - {head: sd, is: sd(metric), as: "%.2f"}
+      - {head: difference, is: difference}
+      - {head: "pilots: loss by rate", is: pilots}
+panels: [{draw: each, y: epochs}]
 profiles:
   smoke: &smoke
     expected: 5s

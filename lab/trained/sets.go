@@ -139,24 +139,10 @@ func (f *Frame) contents(size Size, log *records.Log) (map[string]*setContents, 
 	return all, nil
 }
 
-// ofSet is the cell of the set that an arm sees.
-func ofSet(cell func(name string, c *setContents) any) func(*Reporting, Row) any {
-	return func(r *Reporting, at Row) any {
-		if c := r.sets[at.Own.Set]; c != nil {
-			return cell(at.Own.Set, c)
-		}
-		return nil
-	}
-}
-
 // beatsMajority says whether a training is better than one that always says the most frequent class, by
 // the 95% interval of its mean over seeds.
-func beatsMajority(r *Reporting, at Row) any {
-	c := r.sets[at.Own.Set]
-	if c == nil {
-		return nil
-	}
-	lo, _, ok := stats.Sampled(at.Own.Accuracies()).Interval(0.95)
+func beatsMajority(a *Result, c *setContents) string {
+	lo, _, ok := stats.Sampled(a.Accuracies()).Interval(0.95)
 	return lab.YesOrNo(ok && lo > 100*c.Majority)
 }
 

@@ -2,18 +2,18 @@ package trained
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
+	"strings"
 
-	"gopkg.in/yaml.v3"
-
-	"gpipebench/internal/yamldoc"
+	"gpipebench/datasets"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
+	"gpipebench/lab/shown"
 	"gpipebench/train"
 )
 
@@ -50,9 +50,9 @@ type Frame struct {
 	Setup  lab.SetupSpec `yaml:"setup"`
 	Arms   []ArmSpec     `yaml:"arms"` // the first is the baseline
 
-	Pairs  []PairSpec  `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
-	Tables []TableSpec `yaml:"tables" want:"shown"`
-	Plot   []PanelSpec `yaml:"plot" want:"shown"`
+	Pairs      []PairSpec `yaml:"pairs" want:"shown,optional"` // compared beside the baseline
+	shown.Spec `yaml:",inline"`
+	Panels     []PanelSpec `yaml:"panels" want:"shown,optional"` // of the figure, after lines and bars
 
 	Profiles map[string]Size `yaml:"profiles"`
 }
@@ -91,44 +91,6 @@ type PairSpec struct {
 	Label string `yaml:"label"`
 }
 
-// TableSpec is a table: a row for each of what Rows says. Texts may have words in braces: see
-// placeholders.
-type TableSpec struct {
-	ID      string   `yaml:"id" want:"id"`
-	Title   string   `yaml:"title" want:"optional"` // none: the experiment's
-	Caption []string `yaml:"caption"`
-	Rows    string   `yaml:"rows" want:"optional"` // arms
-	Columns []Column `yaml:"columns"`
-	Notes   []string `yaml:"notes" want:"optional"`
-}
-
-// Column is a column of a table: a word, or a word with what is said of it.
-type Column struct {
-	Is        string `yaml:"is"` // one of words
-	Head      string `yaml:"head"`
-	First     string `yaml:"first"`     // in the baseline's row, if it is compared with the baseline
-	Once      bool   `yaml:"once"`      // in the first of an arm's rows only
-	Reference bool   `yaml:"reference"` // of the reference, if there is one
-	Of        string `yaml:"of"`        // another arm than the row's
-}
-
-// UnmarshalYAML reads a word, or fields.
-func (c *Column) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		c.Is = n.Value
-		return nil
-	}
-	type plain Column
-	known := n.Kind == yaml.MappingNode
-	for i := 0; i < len(n.Content); i += 2 {
-		known = known && slices.Contains([]string{"is", "head", "first", "once", "reference", "of"}, n.Content[i].Value)
-	}
-	if !known || n.Decode((*plain)(c)) != nil {
-		return yamldoc.WantError("a word, or keys and values: is, head, first, once, reference, of")
-	}
-	return nil
-}
-
 // PanelSpec is a panel of the plot.
 type PanelSpec struct {
 	Draw       string `yaml:"draw"` // one of panels
@@ -156,13 +118,12 @@ type Size struct {
 	Arms     map[string]lab.TrainingSpec `yaml:"arms" want:"partial,optional"`
 }
 
-// Experiment is one of this kind. One that stretches it has samples, words and panels of its own.
+// Experiment is one of this kind. One that stretches it has samples and values of rows of its own.
 type Experiment[Own any] struct {
 	lab.Base[Spec[Own]]
 	// Samples reads the experiment's own samples of a profile, for Reporting.Samples.
 	Samples func(size Size, log *records.Log) (any, error)
-	Words   map[string]Word
-	Panels  map[string]Panel
+	Values  func(*Reporting, Row) shown.Values
 }
 
 // Training returns an arm's training: what it changes in the base, and what a profile changes in it.
@@ -222,7 +183,7 @@ func (x *Experiment[Own]) Resolve() *lab.Problem {
 			return p.In("profiles", name)
 		}
 	}
-	return f.checkShown(x.words(), x.panels())
+	return x.checkShown()
 }
 
 func (f *Frame) checkArms() *lab.Problem {
@@ -342,15 +303,10 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 	return p.CheckSeeds()
 }
 
-// inBraces is a word that stands for a figure in a text.
-var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
-
-// checkShown refuses words that tables, texts and the plot have and that mean nothing.
-func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.Problem {
-	translated := true
-	for _, size := range f.Profiles {
-		translated = translated && size.Data != nil
-	}
+// checkShown refuses words of tables, texts and plots that mean nothing in some profile, by a report of trainings of
+// which nothing is known.
+func (x *Experiment[Own]) checkShown() *lab.Problem {
+	f := &x.Spec.Frame
 	if _, ok := metrics[f.Metric]; !ok {
 		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
 	}
@@ -358,73 +314,65 @@ func (f *Frame) checkShown(words map[string]Word, panels map[string]Panel) *lab.
 		if f.Metric == "epochs" && size.Until == 0 {
 			return lab.At(errors.New("want an accuracy, until which trainings count their epochs"), "profiles", name, "until")
 		}
-	}
-	if ofTranslators(f.Metric) && !translated {
-		return lab.At(errNoData, "metric")
-	}
-	known := placeholders(&Reporting{Frame: f, Results: []*Result{{Trials: Trials{Runs: []*Trial{{}}}}}})
-	text := func(s string, path ...string) *lab.Problem {
-		for _, m := range inBraces.FindAllStringSubmatch(s, -1) {
-			if _, ok := known[m[1]]; !ok {
-				return lab.At(fmt.Errorf("{%s} stands for nothing: want %v", m[1], slices.Sorted(maps.Keys(known))), path...)
-			}
+		if ofTranslators(f.Metric) && size.Data == nil {
+			return lab.At(errNoData, "metric")
 		}
-		return nil
-	}
-	for i, t := range f.Tables {
-		at := []string{"tables", fmt.Sprint(i)}
-		kind := cmp.Or(t.Rows, "arms")
-		switch of, ok := rows[kind]; {
-		case !ok:
-			return lab.At(fmt.Errorf("unknown %q: want %v", t.Rows, slices.Sorted(maps.Keys(rows))), append(at, "rows")...)
-		case f.Whole != of.whole:
-			return lab.At(fmt.Errorf("%q: these records have none", kind), append(at, "rows")...)
-		case (kind == "languages" || kind == "by-language") && !translated:
-			return lab.At(errNoData, append(at, "rows")...)
+		r := f.unknown(size, x.Values)
+		reference := *r
+		r.reference = &reference
+		if p := f.Spec.Check(shown.Showing{Data: r.figures(), Reference: "reference", Rows: r.rows()}); p != nil {
+			return p
 		}
-		for _, s := range t.Caption {
-			if p := text(s, append(at, "caption")...); p != nil {
-				return p
-			}
-		}
-		heads := map[string]bool{}
-		for j, c := range t.Columns {
-			at := append(slices.Clone(at), "columns", fmt.Sprint(j))
-			w, ok := words[c.Is]
-			head := cmp.Or(c.Head, w.Head)
+		for i, d := range f.Panels {
+			_, known := panels[d.Draw]
 			switch {
-			case !ok:
-				return lab.At(fmt.Errorf("unknown %q: want %v", c.Is, slices.Sorted(maps.Keys(words))), at...)
-			case !f.fits(c.Is, kind, translated):
-				return lab.At(fmt.Errorf("%q means nothing in rows of %s", c.Is, kind), at...)
-			case c.Of != "" && (kind != "languages" && kind != "by-language" || f.Named(c.Of) < 0 || f.Arms[f.Named(c.Of)].Repeats != ""):
-				return lab.At(fmt.Errorf("%q: want an arm that repeats none, in rows of languages", c.Of), at...)
-			case heads[lab.Slug(head)]:
-				return lab.At(fmt.Errorf("two columns %q", head), at...)
+			case !known:
+				return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "panels", fmt.Sprint(i), "draw")
+			case drawsWhole[d.Draw] != f.Whole, slices.Contains([]string{"bleu", "curves"}, d.Draw) && size.Data == nil:
+				return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "panels", fmt.Sprint(i), "draw")
+			case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
+				return lab.At(errors.New("want arms or pairs"), "panels", fmt.Sprint(i), "rows")
 			}
-			heads[lab.Slug(head)] = true
-			if p := text(head, at...); p != nil {
-				return p
-			}
-		}
-		for _, n := range t.Notes {
-			if _, ok := notes[n]; !ok {
-				return lab.At(fmt.Errorf("unknown %q: want %v", n, slices.Sorted(maps.Keys(notes))), append(at, "notes")...)
-			}
-		}
-	}
-	for i, d := range f.Plot {
-		_, known := panels[d.Draw]
-		switch wants, own := drawsWhole[d.Draw]; {
-		case !known:
-			return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "plot", fmt.Sprint(i), "draw")
-		case own && wants != f.Whole, slices.Contains([]string{"languages", "bleu", "curves"}, d.Draw) && !translated:
-			return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "plot", fmt.Sprint(i), "draw")
-		case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
-			return lab.At(errors.New("want arms or pairs"), "plot", fmt.Sprint(i), "rows")
 		}
 	}
 	return nil
+}
+
+// unknown is a report in the making whose trainings have all that records of a profile can have, with nothing in it.
+func (f *Frame) unknown(size Size, own func(*Reporting, Row) shown.Values) *Reporting {
+	r := &Reporting{Frame: f, Size: size, own: own, sets: map[string]*setContents{}}
+	for name := range size.Sets {
+		r.sets[name] = &setContents{}
+	}
+	var languages []train.LanguageScore
+	baseline := datasets.Baseline{}
+	if size.Data != nil {
+		languages = make([]train.LanguageScore, len(size.Data.Names()))
+		baseline.Languages = make([]float64, len(languages))
+	}
+	hash := strings.Repeat("0", sha256.Size*2)
+	for _, a := range f.Arms {
+		of := &Result{ArmSpec: a, Trials: Trials{Arm: f.arm(size, a, 0)}, Rates: size.Pilots.Rates, Pilots: size.Pilots.Rates}
+		of.Setup = of.Arm.Training(f.Seed).Setup
+		for range size.Seeds {
+			run := &Trial{Languages: languages, Reached: &Reached{}}
+			if f.Watch != nil {
+				run.Watched = &Watched{Looks: []look{{}}}
+			}
+			of.Runs = append(of.Runs, run)
+		}
+		if f.Whole {
+			of.whole = &wholeSample{Whole: Whole{Result: &train.Result{
+				WeightsSHA256: hash, HashAfter: hash, Losses: []float64{0}, Eval: &train.Evaluation{BLEU: new(float64), Languages: languages},
+				Yardsticks: make([]datasets.Yardstick, 1), Baselines: []datasets.Baseline{baseline, baseline},
+			}}}
+		}
+		r.Results = append(r.Results, of)
+	}
+	for range size.Seeds {
+		r.Without = append(r.Without, &withoutNetwork{Copy: baseline.Languages, Dictionary: baseline.Languages})
+	}
+	return r
 }
 
 // Planned lists a training of every arm. Files of data, which need not be here, are not opened.

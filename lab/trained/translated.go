@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gpipebench/lab"
 	"gpipebench/lab/plot"
 	"gpipebench/lab/records"
 	"gpipebench/train"
@@ -35,17 +34,6 @@ func (w *wholeSample) languages() []train.LanguageScore {
 		all.Train += l.Train
 	}
 	return append(slices.Clone(w.Eval.Languages), all)
-}
-
-// language is the score of a row.
-func (at Row) language() train.LanguageScore { return at.Own.whole.languages()[at.Nth] }
-
-// byBaseline is what one of the baselines scores in a row's language.
-func byBaseline(i int) func(Row) any {
-	return func(at Row) any {
-		b := at.Own.whole.Baselines[i]
-		return lab.Fixed(append(slices.Clone(b.Languages), b.BLEU)[at.Nth], 2)
-	}
 }
 
 // repeating are the arms that repeat the first steps of an arm, and end with its weights, if all is well.
@@ -90,26 +78,6 @@ func (f *Frame) checkTranslated(size Size, r *Result, first bool) error {
 		return records.CheckHash("sha256_after", r.whole.HashAfter)
 	}
 	return nil
-}
-
-// drawLanguages draws the BLEU of every language beside that of the baselines, the baseline arm's last.
-func drawLanguages(r *Reporting, p PanelSpec) []plot.Axes {
-	scores := &plot.BarPanel{Title: p.Title, Y: "BLEU"}
-	own := r.Results[0].whole
-	for _, b := range own.Baselines {
-		scores.Series = append(scores.Series, plot.BarSeries{Name: b.Name, As: plot.Mark, Values: slices.Clone(b.Languages)})
-	}
-	for _, l := range own.Eval.Languages {
-		scores.Names = append(scores.Names, l.Name)
-	}
-	for _, a := range r.learners() {
-		s := plot.BarSeries{Name: a.label(), As: plot.Mark}
-		for _, l := range a.whole.Eval.Languages {
-			s.Add(l.BLEU)
-		}
-		scores.Series = append(scores.Series, s)
-	}
-	return []plot.Axes{scores}
 }
 
 // drawLosses draws the training losses of whole records in one panel.

@@ -326,22 +326,6 @@ func (t Trials) made() (all []float64) {
 	return all
 }
 
-// bleu is the mean over languages, by seed.
-func (t Trials) bleu() []float64 {
-	return t.overLanguages(func(l train.LanguageScore) *float64 { return &l.BLEU })
-}
-
-// chrF is the mean over languages, by seed; nil: a record is from before there was any.
-func (t Trials) chrF() []float64 {
-	return t.overLanguages(func(l train.LanguageScore) *float64 { return l.ChrF })
-}
-
-// smoothed is the mean of smoothed BLEU over languages, by seed; nil: a record is from before there
-// was any.
-func (t Trials) smoothed() []float64 {
-	return t.overLanguages(func(l train.LanguageScore) *float64 { return l.Smoothed })
-}
-
 // overLanguages is the mean of a score over languages, by seed; nil if a record lacks one.
 func (t Trials) overLanguages(score func(train.LanguageScore) *float64) (all []float64) {
 	for _, r := range t.Runs {

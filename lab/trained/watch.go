@@ -212,21 +212,14 @@ func (t Trials) seen(of func(*Watched) float64) (all []float64) {
 	return all
 }
 
-func collapsed(w *Watched) float64   { return float64(min(w.Collapsed, 1)) }
-func largestNorm(w *Watched) float64 { return w.Norm }
-
-// most is the largest of what the looks have.
-func most(of func(look) float64) func(*Watched) float64 {
-	return func(w *Watched) float64 {
-		largest := 0.0
-		for _, at := range w.Looks {
-			largest = max(largest, of(at))
-		}
-		return largest
+// mostPeaky is the largest share of peaky predictions at a look.
+func mostPeaky(w *Watched) float64 {
+	largest := 0.0
+	for _, at := range w.Looks {
+		largest = max(largest, at.Peaky)
 	}
+	return largest
 }
-
-func peakiest(at look) float64 { return at.Peaky }
 
 // clippedBefore is the largest share of clipped logits at looks before a collapse.
 func clippedBefore(w *Watched) float64 {
@@ -241,38 +234,22 @@ func clippedBefore(w *Watched) float64 {
 
 // watched are what was seen of a training, by the names of scores.
 var watched = map[string]func(*Watched) float64{
-	"collapsed": collapsed, "norm": largestNorm, "peaky": most(peakiest), "clipped": clippedBefore,
+	"collapsed":   func(w *Watched) float64 { return float64(min(w.Collapsed, 1)) },
+	"norm":        func(w *Watched) float64 { return w.Norm },
+	"peaky":       mostPeaky,
+	"clipped":     clippedBefore,
+	"first logit": func(w *Watched) float64 { return w.Looks[0].Largest },
 }
 
-// medianSeen is the cell of the median of what was seen.
-func medianSeen(of func(*Watched) float64, print func(float64) lab.Value) func(*Reporting, Row) any {
-	return ofRow(func(at Row) any {
-		if values := at.Own.seen(of); values != nil {
-			return print(stats.Median(values))
-		}
-		return lab.Absent
-	})
-}
-
-// collapses is the cell of how many trainings collapsed, and onset that of when, in the median.
-func collapses(at Row) any {
-	n := 0.0
-	for _, one := range at.Own.seen(collapsed) {
-		n += one
+// collapses is how many trainings collapsed, and onset when, in the median.
+func (t Trials) collapses() (n, onset lab.Value) {
+	steps := slices.DeleteFunc(t.seen(func(w *Watched) float64 { return float64(w.Collapsed) }), func(step float64) bool { return step == 0 })
+	n, onset = lab.Joined("%v of %v", len(steps), len(t.Runs)), lab.Absent
+	if len(steps) > 0 {
+		onset = lab.Fixed(stats.Median(steps), 0)
 	}
-	return lab.Joined("%v of %v", int(n), len(at.Own.Runs))
+	return n, onset
 }
-
-func onset(at Row) any {
-	steps := at.Own.seen(func(w *Watched) float64 { return float64(w.Collapsed) })
-	steps = slices.DeleteFunc(steps, func(step float64) bool { return step == 0 })
-	if len(steps) == 0 {
-		return lab.Absent
-	}
-	return lab.Fixed(stats.Median(steps), 0)
-}
-
-func shareOf(share float64) lab.Value { return lab.Percent(share, 1) }
 
 // checkWatch wants translators, whose predictions are looked at.
 func (f *Frame) checkWatch(p Size) error {

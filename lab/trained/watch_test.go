@@ -28,10 +28,20 @@ arms:
   - {name: fast, rate: {of: slow, times: 100}}
   - {name: clipped, rate: {of: slow, times: 1}, training: {model: {clip_logits: 0.5}}}
 tables:
-  - id: deep
-    caption: ["."]
-    columns: [label, rate, at-edge, collapses, onset, norm, peaky, first-logit, clipped, held-out, pilots]
-plot: [{draw: each, y: nats}]
+  - caption: ["."]
+    columns:
+      - {head: training, is: label}
+      - {head: rate, is: rate, as: "%g"}
+      - {head: rate at an end, is: at_edge}
+      - {head: runs that collapse, is: collapses}
+      - {head: at step, is: onset}
+      - {head: largest gradient norm over the median, is: median(norm), as: "%.3g"}
+      - {head: peaky predictions, is: median(peaky), as: "%.1f%%"}
+      - {head: largest logit at the start, is: median(first_logit), as: "%.2f"}
+      - {head: clipped logits, is: largest(clipped), as: "%.2f%%"}
+      - {head: held-out loss, is: mean(held_out), as: "%.4f"}
+      - {head: "pilots: loss by rate", is: pilots}
+panels: [{draw: each, y: nats}]
 profiles:
   smoke: &smoke
     expected: 5s
