@@ -166,6 +166,9 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		}
 	}
 	for i, g := range d.Gates {
+		if err := (Reader{}).Functions().Check(g.Holds); err != nil {
+			return At(err, "gates", fmt.Sprint(i), "holds")
+		}
 		for _, name := range g.For {
 			if _, err := d.Primary(name); err != nil {
 				return At(err, "gates", fmt.Sprint(i), "for")
