@@ -55,7 +55,7 @@ func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short func(c Category) boo
 	return err
 }
 
-// faulted reports whether an error is that of a memory fault.
+// faulted reports whether an error comes from a memory fault.
 func faulted(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "fault") || strings.Contains(err.Error(), "invalid memory address"))
 }

@@ -29,7 +29,7 @@ func line(list []Task) string {
 	return strings.Join(all, " ")
 }
 
-// The order on each device, in full; one list is that of all. When each task runs is drawn in
+// The order on each device, in full; one list serves all devices. When each task runs is drawn in
 // package timeline's tests.
 func TestBuild(t *testing.T) {
 	for _, test := range []struct {

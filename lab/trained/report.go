@@ -143,7 +143,7 @@ func (f *Frame) read(size Size, log *records.Log) (all []*Result, err error) {
 // label is the arm's name in tables.
 func (r *Result) label() string { return cmp.Or(r.Label, r.ArmSpec.Name) }
 
-// Scores are those of [Reporting.scores] that records have. Of arms that see several languages there are also the
+// Scores have what [Reporting.scores] has, as far as records give it. Of arms that see several languages there are also the
 // nats and the BLEU of each, by its number from 1; of a dictionary and of copies, BLEU.
 func (x *Experiment[Own]) Scores(log *records.Log) (lab.Scores, error) {
 	f := &x.Spec.Frame
