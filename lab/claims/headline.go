@@ -207,10 +207,17 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		switch {
 		case o.Verdict == RowInPart:
 			all := len(o.For) + len(o.Against) + len(o.Open) + len(o.Pending) + len(o.Beside)
-			outcome += fmt.Sprintf(" (%d of %d claims%s%s%s", len(o.For), all,
-				those("differs", o.Against), those("open", o.Open), those("depends on what the paper does not state", o.Beside))
-			if n := len(o.Pending); n > 0 {
-				outcome += fmt.Sprintf("; not decided yet: %d", n)
+			outcome += fmt.Sprintf(" (%d of %d claims", len(o.For), all)
+			if len(o.Against) > 0 {
+				outcome += "; differs: " + strings.Join(o.Against, ", ")
+			}
+			for _, rest := range []struct {
+				are string
+				ids []string
+			}{{"open", o.Open}, {"depend on what the paper does not state", o.Beside}, {"not decided yet", o.Pending}} {
+				if n := len(rest.ids); n > 0 {
+					outcome += fmt.Sprintf("; %d %s", n, rest.are)
+				}
 			}
 			outcome += ")"
 		case o.Why != "":
@@ -219,14 +226,6 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(o.records, ", "))
 	}
 	return t
-}
-
-// those names claims and what they have in common; "": there are none.
-func those(are string, ids []string) string {
-	if len(ids) == 0 {
-		return ""
-	}
-	return "; " + are + ": " + strings.Join(ids, ", ")
 }
 
 // refer refuses names that are no claims of the ledger, and claims that cannot decide.
