@@ -98,13 +98,13 @@ func findingFunctions(tables []*Table) expr.Functions {
 	reader := Reader{Table: table}
 	extreme := func(of func([]float64) float64) expr.Function {
 		return func(args []any) (any, error) {
-			cells, _, err := reader.column(args, 2)
+			t, at, _, err := reader.Column(args, 2)
 			if err != nil {
 				return nil, err
 			}
 			var numbers []float64
-			for _, v := range cells {
-				numbers = append(numbers, v.Numbers[:min(1, len(v.Numbers))]...)
+			for _, row := range t.Rows {
+				numbers = append(numbers, row[at].Numbers[:min(1, len(row[at].Numbers))]...)
 			}
 			if len(numbers) == 0 {
 				return nil, &NoCell{fmt.Sprintf("%v: no numbers", args)}

@@ -64,13 +64,13 @@ func (r Reader) Functions() expr.Functions {
 			return expr.Exact(float64(len(t.Rows))), nil
 		},
 		"count": func(args []any) (any, error) {
-			cells, texts, err := r.column(args, 3)
+			t, at, texts, err := r.Column(args, 3)
 			if err != nil {
 				return nil, err
 			}
 			n := 0
-			for _, v := range cells {
-				if v.Text == texts[2] {
+			for _, row := range t.Rows {
+				if row[at].Text == texts[2] {
 					n++
 				}
 			}
@@ -79,23 +79,17 @@ func (r Reader) Functions() expr.Functions {
 	}
 }
 
-// column has the cells of the column that the first two of the arguments name, of which there must be least.
-func (r Reader) column(args []any, least int) (cells []Value, texts []string, err error) {
+// Column finds the table and the place in it of the column that the first two of the arguments name. There must be
+// at least least arguments; all are returned as texts.
+func (r Reader) Column(args []any, least int) (t *Table, at int, texts []string, err error) {
 	if texts, err = expr.Texts(args, least); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	t, err := r.Table(texts[0])
-	if err != nil {
-		return nil, nil, err
+	if t, err = r.Table(texts[0]); err != nil {
+		return nil, 0, nil, err
 	}
-	at, err := t.Place(texts[1])
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, row := range t.Rows {
-		cells = append(cells, row[at])
-	}
-	return cells, texts, nil
+	at, err = t.Place(texts[1])
+	return t, at, texts, err
 }
 
 func intervalOf(v Value) []float64 { return v.Interval }

@@ -31,15 +31,7 @@ func newEvaluator(tables tablesOf) *evaluator {
 func checkExpression(text string) error { return newEvaluator(nil).Check(text) }
 
 func (e *evaluator) every(args []any) (any, error) {
-	texts, err := expr.Texts(args, 3)
-	if err != nil {
-		return nil, err
-	}
-	t, err := e.table(texts[0])
-	if err != nil {
-		return nil, err
-	}
-	column, err := t.Place(texts[1])
+	t, column, texts, err := lab.Reader{Table: e.table}.Column(args, 3)
 	if err != nil {
 		return nil, err
 	}

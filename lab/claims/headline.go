@@ -87,8 +87,9 @@ func (v Verdict) stance() int {
 // has a record. One rule serves all rows whose claims have records: a row holds if claims are for
 // it and none is against it or open, and differs if claims are against it and none is for it. With
 // claims for it and others against it or open it holds in part; with none for or against it, it
-// cannot be told, or is not decided yet if a claim is judged by trainings to come. A figure within what the paper does not state is neither for nor against it, and
-// leaves nothing open that could be decided.
+// cannot be told, or is not decided yet if a claim is judged by trainings to come. A figure within
+// what the paper does not state is neither for nor against it, and leaves nothing open that could be
+// decided.
 func (r Row) outcome(all []Judgement) (Outcome, bool) {
 	o := Outcome{Row: r.ID, Ledger: r.ledger, Says: r.Says, Where: r.Where}
 	find := func(id string) *Judgement {
@@ -200,8 +201,9 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			}
 			here = append(here, f.Of+": "+f.Here)
 		}
+		figures := strings.Join(here, "; ")
 		if o.Verdict == RowPending {
-			here[0] = "in small, which decides nothing: " + here[0]
+			figures = "in small, which decides nothing: " + figures
 		}
 		outcome := string(o.Verdict)
 		switch {
@@ -223,7 +225,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		case o.Why != "":
 			outcome += ": " + o.Why
 		}
-		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(o.records, ", "))
+		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), figures, strings.Join(o.records, ", "))
 	}
 	return t
 }
