@@ -3,6 +3,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,7 +22,7 @@ import (
 // Simulating is one training step of a network on modelled accelerators.
 type Simulating struct {
 	Model          train.Model
-	Setup          train.Setup    // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Setup          train.Setup    // its Device, Threads and Link are the accelerator's, its MemoryCap too unless it is above 0; its cost of time is the modelled one
 	Accelerator    string         // one of accelerator.All, or a file of one
 	AllReduce      reduction.Kind // of replicas' gradients
 	Torus          [2]int         // replicas' links, X x Y; zero: flat
@@ -128,6 +129,7 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	}
 	s.Fused.set(&a.Fused)
 	s.Tiled.set(&a.Tiled)
+	a.Memory = cmp.Or(s.Setup.MemoryCap, a.Memory)
 	if s.Peak {
 		accelerator.AtPeak(a)
 	}

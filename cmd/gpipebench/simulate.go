@@ -81,6 +81,7 @@ func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
 func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulate.Accelerators(), ", ")+", or a YAML file of one")
+	value(fs, &s.Setup.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 60GiB to leave a quarter of 80 free (default: as the device's file says)", units.ParseBytes)
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "type of activations", train.ParseDType)
 	value(fs, &s.Accounting, "accounting", "full", "full|paper", "what counts as peak memory; full: all. paper, as GPipe's Table 1: parameters, optimizer state and activations, without gradients", gpipe.ParseAccounting)
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
