@@ -90,7 +90,7 @@ const (
 	JudgedAtFull Verdict = "judged at full"          // the design does not judge this profile
 	Inconclusive Verdict = "inconclusive"            // a stand-in
 	NotDecided   Verdict = "not decided here"        // all others: the intervals leave it open
-	Shown        Verdict = "shown"                   // a contradiction
+	Contradicted Verdict = "contradicted"            // a contradiction: by the paper itself, or by arithmetic
 	Follows      Verdict = "follows"                 // what is derived
 	Fails        Verdict = "fails"                   // all but ratios, stand-ins and extensions
 	TooSmall     Verdict = "too small"               // does not hold in the smoke profile, which is for testing programs
@@ -120,7 +120,7 @@ var Verdicts = []VerdictMeaning{
 	{JudgedAtFull, "trained in small at a profile that the design does not judge: a figure without a verdict"},
 	{Inconclusive, "shown in small, and the interval leaves it open"},
 	{NotDecided, "the interval lies across the border"},
-	{Shown, "the paper against itself"},
+	{Contradicted, "the paper says it, and its own figures or arithmetic say otherwise"},
 	{Follows, "by arithmetic on the paper's own figures, or by how a step is built"},
 	{Fails, "does not come out here"},
 	{TooSmall, "the smoke profile cannot show it"},
@@ -141,7 +141,7 @@ func (k Kind) outcomes() (yes, open, no Verdict) {
 	case Derived:
 		return Follows, NotDecided, Fails
 	case Contradiction:
-		return Shown, NotDecided, Fails
+		return Contradicted, NotDecided, Fails
 	case Extension:
 		return Holds, NotDecided, DoesNotHold
 	}

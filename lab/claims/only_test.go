@@ -29,7 +29,7 @@ func TestOnlyReadsWhatClaimsRead(t *testing.T) {
 		}
 	}
 	is := testkit.Must(r.Judge())(t)
-	if len(is.Claims) != 1 || is.Claims[0].Verdict != Shown || len(is.Wrong) > 0 {
+	if len(is.Claims) != 1 || is.Claims[0].Verdict != Contradicted || len(is.Wrong) > 0 {
 		t.Errorf("%d claims, wrong: %v", len(is.Claims), is.Wrong)
 	}
 	if v.Only = append(v.Only, string(Fails)); !v.needs(ledger, "table1") {

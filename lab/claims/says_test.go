@@ -19,7 +19,7 @@ func TestSays(t *testing.T) {
 		one(Count, Counted, "d", Reproduced), one(Count, Counted, "e", Fails), one(Trend, Measured, "f", Holds),
 		one(StandIn, Measured, "deep is better", Disagrees), one(StandIn, Modelled, "deep is better", Disagrees), one(StandIn, Measured, "g", Agrees), one(StandIn, Measured, "h", Inconclusive),
 		one(StandIn, Measured, "h1", Undecided), one(StandIn, Measured, "h2", CannotTell), one(StandIn, Measured, "h3", JudgedAtFull),
-		one(Contradiction, Arithmetic, "i", Shown), one(Derived, Arithmetic, "j", Follows), one(Tested, "", "k", ByTest), one(NotHere, "", "l", NotAttempted),
+		one(Contradiction, Arithmetic, "i", Contradicted), one(Derived, Arithmetic, "j", Follows), one(Tested, "", "k", ByTest), one(NotHere, "", "l", NotAttempted),
 		one(Ratio, Modelled, "m", Unstated), one(Extension, Modelled, "n", DoesNotHold), again,
 	}}
 	v.count()

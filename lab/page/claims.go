@@ -45,7 +45,7 @@ type pageCount struct {
 
 // tones of verdicts; others are grey.
 var tones = map[claims.Verdict]string{
-	claims.Reproduced: "good", claims.Holds: "good", claims.Agrees: "good", claims.Shown: "good",
+	claims.Reproduced: "good", claims.Holds: "good", claims.Agrees: "good", claims.Contradicted: "good",
 	claims.Differs: "fair", claims.Unstated: "fair", claims.DoesNotHold: "fair", claims.Disagrees: "fair", claims.NoDifference: "fair", claims.Undecided: "fair",
 	claims.Inconclusive: "fair", claims.NotDecided: "fair",
 	claims.Fails: "bad",
