@@ -91,7 +91,7 @@ func findingFunctions(tables []*Table) expr.Functions {
 	table := func(id string) (*Table, error) {
 		i := slices.IndexFunc(tables, func(t *Table) bool { return t.ID == id })
 		if i < 0 {
-			return nil, &NoCell{"no table " + id}
+			return nil, &NoCell{What: "no table " + id}
 		}
 		return tables[i], nil
 	}
@@ -107,7 +107,7 @@ func findingFunctions(tables []*Table) expr.Functions {
 				numbers = append(numbers, row[at].Numbers[:min(1, len(row[at].Numbers))]...)
 			}
 			if len(numbers) == 0 {
-				return nil, &NoCell{fmt.Sprintf("%v: no numbers", args)}
+				return nil, &NoCell{What: fmt.Sprintf("%v: no numbers", args)}
 			}
 			return expr.Exact(of(numbers)), nil
 		}

@@ -34,7 +34,7 @@ func (r Reader) Functions() expr.Functions {
 			v, err := r.read(args)
 			n, is := v.Number()
 			if err == nil && !is {
-				err = &NoCell{fmt.Sprintf("%v: %q has no number", args, v.Text)}
+				err = &NoCell{What: fmt.Sprintf("%v: %q has no number", args, v.Text)}
 			}
 			return n, err
 		},
@@ -119,7 +119,7 @@ func (r Reader) nth(args []any, what string, n int, of func(Value) []float64) (a
 	}
 	numbers := of(v)
 	if len(numbers) < n {
-		return nil, &NoCell{fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
+		return nil, &NoCell{What: fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
 	}
 	return expr.Exact(numbers[n-1]), nil
 }

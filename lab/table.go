@@ -77,7 +77,10 @@ func (t *Table) Column(id string) int {
 }
 
 // NoCell is an error of what is not in a table.
-type NoCell struct{ What string }
+type NoCell struct {
+	What string
+	In   string // the table that lacks a column or a row; "": there is no table, or the cell has no such number
+}
 
 func (n *NoCell) Error() string { return n.What }
 
@@ -89,7 +92,7 @@ func (t *Table) Place(id string) (int, error) {
 		for _, c := range t.Columns {
 			ids = append(ids, c.ID)
 		}
-		return i, &NoCell{fmt.Sprintf("table %s has no column %q, but %s", t.ID, id, strings.Join(ids, " | "))}
+		return i, &NoCell{fmt.Sprintf("table %s has no column %q, but %s", t.ID, id, strings.Join(ids, " | ")), t.ID}
 	}
 	return i, nil
 }
@@ -122,7 +125,7 @@ func (t *Table) Cell(column string, keys ...any) (v Value, err error) {
 	case err != nil:
 		return v, err
 	case len(rows) != 1:
-		return v, &NoCell{fmt.Sprintf("table %s has %d rows with %s", t.ID, len(rows), strings.Join(texts, " "))}
+		return v, &NoCell{fmt.Sprintf("table %s has %d rows with %s", t.ID, len(rows), strings.Join(texts, " ")), t.ID}
 	}
 	return rows[0][at], nil
 }

@@ -78,6 +78,12 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	insert("train/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
 	insert("experiments/gpipe/gpipe.go", "\t\t{ID: \"validation\", New: newValidation},\n", "\t\t{ID: \"accelerators\", New: accelerators.New},\n\t\t{ID: \"schedules\", New: newSchedules},\n\t\t{ID: \"clipping\"},\n\t\t{ID: \"hashes\"},\n", "")
 
+	claim := regexp.MustCompile("(?s)```yaml\n(  - id: accelerators-.*?)```").FindStringSubmatch(howto)
+	if claim == nil {
+		t.Fatal("docs/howto.md has no claim on accelerators")
+	}
+	put("experiments/gpipe/claims.yaml", read("experiments/gpipe/claims.yaml")+claim[1])
+
 	raw := testkit.Must(json.Marshal(overlay))(t)
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "gpipebench")
 	if runtime.GOOS == "windows" {
@@ -116,4 +122,6 @@ func TestHowtoWorksAsWritten(t *testing.T) {
 	}
 	svg := testkit.Must(os.ReadFile(filepath.Join(dir, "accelerators", "tables", "accelerators.svg")))(t)
 	testkit.Has(t, string(svg), ">K = 8<", ">h100<") // a series and a group
+	id := strings.Fields(claim[1])[2]
+	testkit.Has(t, gpipebench("verify --results accelerators --only "+id), "agrees            At K = 8")
 }

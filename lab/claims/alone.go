@@ -32,7 +32,8 @@ const AloneFile = "claims.yaml"
 // ledgerKind bounds a ledger's file to ten times the longest of ours.
 var ledgerKind = files.Kind{What: "a ledger", Bytes: 1 << 20}
 
-// Run judges the claims, as Verifying.Run does.
+// Run judges the claims, as Verifying.Run does. A column or a row that a table lacks is wrong; a table that is
+// missing is no record.
 func (a Alone) Run(context.Context) (*Verification, error) {
 	text, err := files.Read(filepath.Join(a.Dir, AloneFile), ledgerKind)
 	if err != nil {
@@ -70,7 +71,15 @@ func (a Alone) Run(context.Context) (*Verification, error) {
 		tables[t.ID] = claimTable{Table: t, experiment: t.ID}
 		v.Records = append(v.Records, RecordsState{Experiment: t.ID, Paper: p.Name, Results: a.Dir, State: "a table without records", Usable: true})
 	}
-	return v, v.judge(ledgers, tables, nil, a.Only)
+	if err := v.judge(ledgers, tables, nil, a.Only); err != nil {
+		return nil, err
+	}
+	for _, c := range v.Claims { // an experiment's table may lack rows at a smaller size, but this one was written for these claims
+		if c.misnamed != "" {
+			v.Wrong = append(v.Wrong, c.ID+": "+c.misnamed)
+		}
+	}
+	return v, nil
 }
 
 // readTable reads a table of a ledger without code.

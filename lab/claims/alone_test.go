@@ -37,12 +37,15 @@ func TestLedgerAloneByItsTables(t *testing.T) {
 		old, replacement string // in the ledger
 		table            string
 		want             []Verdict // of speed and size
-		says             string    // of the error; "": none
+		says             string    // of the error, or of what is wrong; "": neither
 	}{
 		{"", "", "k,ours,bytes\n4,1,1GB\n8,\"3.24 [3.18, 3.28]\",1.2GB\n", []Verdict{Reproduced, Holds}, ""},
 		{"", "", "K,Ours,Bytes\n8,\"3.5 [3.3, 3.7]\",\"2.5 GB [1.5 GB, 3 GB]\"\n", []Verdict{NotDecided, NotDecided}, ""},
 		{"", "", "k,ours,bytes\n8,4,3 GB\n", []Verdict{Differs, Fails}, ""},
-		{"", "", "k,ours,bytes\n16,4,3 GB\n", []Verdict{NoRecord, NoRecord}, ""},
+		{"", "", "k,ours,bytes\n16,4,3 GB\n", []Verdict{NoRecord, NoRecord}, "speed: table t has 0 rows with k 8; size: table t has 0 rows with k 8"},
+		{`cell("t", "bytes"`, `cell("t", "byts"`, table, []Verdict{Reproduced, NoRecord}, `size: table t has no column "byts", but k | ours | bytes`},
+		{`< 2e9'}`, `< 2e9'}, shows: {seconds: 'cell("t", "seconds")'}`, table, []Verdict{Reproduced, Holds}, `size: table t has no column "seconds"`},
+		{`cell("t", "bytes"`, `cell("u", "bytes"`, table, []Verdict{Reproduced, NoRecord}, ""},
 		{"", "", "k,ours,bytes\n8,no number,-\n", []Verdict{NoRecord, NoRecord}, ""},
 		{"", "", "k,ours,bytes\n8,4\n", nil, "t.csv:2:1: wrong number of fields: want CSV"},
 		{"", "", "k,ours,bytes\n\n8,\"3.24 [3.28, 3.3]\",1\n", nil, `t.csv:3: "3.24 [3.28, 3.3]": want a number within its interval, such as 3.24 [3.18, 3.28]`},
@@ -57,11 +60,16 @@ func TestLedgerAloneByItsTables(t *testing.T) {
 			testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		}
 		v, err := Alone{Dir: dir}.Run(t.Context())
-		if c.says != "" {
+		if c.want == nil {
 			testkit.Fails(t, err, filepath.FromSlash(c.says))
 			continue
 		}
 		testkit.NoError(t, err, "%q", c.table)
+		if c.says != "" {
+			testkit.Fails(t, v.Err(false), c.says)
+		} else if len(v.Wrong) > 0 {
+			t.Errorf("%q: wrong: %v", c.table, v.Wrong)
+		}
 		for i, want := range c.want {
 			testkit.Equal(t, v.Claims[i].Verdict, want, "%q: %s", c.table, v.Claims[i].ID)
 		}

@@ -27,6 +27,8 @@ type Judgement struct {
 	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
 	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
 	records.Cost            // of these records
+
+	misnamed string // a column or a row that a table lacks
 }
 
 // Figure is a figure of ours, compared with the paper's.
@@ -58,8 +60,10 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 		x, err := e.Evaluate(shown.expression)
 		if err == nil {
 			v.Shown = append(v.Shown, fmt.Sprintf("%s: %v", shown.name, x))
-		} else if _, missing := errors.AsType[*lab.NoCell](err); !missing {
+		} else if missing, is := errors.AsType[*lab.NoCell](err); !is {
 			return v, err
+		} else if missing.In != "" {
+			v.misnamed = missing.What
 		}
 	}
 	if !c.Kind.judged() {
@@ -85,6 +89,9 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	v.Profile = strings.Join(slices.Compact(slices.Clone(profiles)), ", ")
 	if missing, is := errors.AsType[*lab.NoCell](err); is {
 		v.Verdict, v.Why = NoRecord, missing.What
+		if missing.In != "" {
+			v.misnamed = missing.What
+		}
 		return v, nil
 	}
 	if err != nil {
