@@ -60,7 +60,8 @@ and says for each whether this machine ends with the published SHA-256 of the we
 and loss, which are the same on every processor. It fails if one is not.
 
 With a directory, it judges the ledger there, DIR/claims.yaml, by the tables DIR/*.csv:
-claims of a paper for which there is no code here, of figures that you have. --schema prints
+claims of a paper for which there is no code here, of figures that you have. It fails if a table
+lacks a column or a row that a claim reads. --schema prints
 what such a file may have as JSON Schema, for editors and other programs.
 
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
