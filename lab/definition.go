@@ -185,20 +185,17 @@ func (d Definition) text(name string) string {
 type About struct {
 	Place string // in the paper
 	Text  string // what a reader of the report should know first
-	Makes string // for README.md
 }
 
-var aboutForm = regexp.MustCompile(`(?s)^# ([^\n]+)\n\n(.+)\n\n## What it makes\n\n(.+)$`)
+var aboutForm = regexp.MustCompile(`(?s)^# ([^\n]+)\n\n([^#]+)$`)
 
-// About reads about.md: the place in the paper as its title, the report's text
-// and README.md's.
+// About reads about.md: the place in the paper as its title, and the report's text.
 func (d Definition) About() About {
 	m := aboutForm.FindStringSubmatch(d.text("about.md"))
 	if m == nil {
-		panic(fmt.Sprintf("lab: experiment %s: about.md: want a title, a text, and ## What it makes", d.ID))
+		panic(fmt.Sprintf("lab: experiment %s: about.md: want a title and a text", d.ID))
 	}
-	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	return About{Place: m[1], Text: line(m[2]), Makes: line(m[3])}
+	return About{Place: m[1], Text: strings.Join(strings.Fields(m[2]), " ")}
 }
 
 // Base is what every experiment embeds: its spec, of a type that embeds Head and

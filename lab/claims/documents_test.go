@@ -15,7 +15,6 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
-	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/labtest"
@@ -33,8 +32,6 @@ import (
 //	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
 //	<!-- claims: PAPER -->                those on another paper than the first
 //	<!-- headline -->                     the first paper's main sentences, what each comes to, and counts of verdicts
-//	<!-- commands -->                     the experiments' commands, what each makes, and its last result
-//	<!-- commands: PAPER -->              those of another paper than the first
 //	<!-- experiments -->                  each experiment, its plots, and links to its tables
 //	<!-- durations -->                    how long each experiment's samples took
 //	<!-- artefact -->                     each row of the first paper's headline: what comes out, by which commands, in which time
@@ -215,12 +212,6 @@ func (d document) generated(kind, id, more string) (string, error) {
 		}
 		byBasis, err := summarised(bases)
 		return byKind + "\n\n" + byBasis, err
-	case "commands":
-		of := slices.IndexFunc(experiments.Papers, func(p lab.Paper) bool { return p.Name == cmp.Or(id, experiments.Papers[0].Name) })
-		if of < 0 {
-			return "", fmt.Errorf("no paper %q", id)
-		}
-		return d.commandsTable(experiments.Papers[of])
 	case "experiments":
 		return d.from[0].experiments()
 	case "durations":
@@ -280,34 +271,6 @@ func (d directory) has(name string) bool {
 	return err == nil
 }
 
-// commandsTable has a row for each command of a paper's experiments.
-func (d document) commandsTable(paper lab.Paper) (string, error) {
-	var b strings.Builder
-	b.WriteString("| command | makes | takes | last result |\n|---|---|---|---|")
-	for _, parts := range experiments.Commands(paper.Experiments) {
-		id := parts[0].ID
-		var makes, last []string
-		var takes time.Duration
-		for _, part := range parts {
-			e, err := part.Load()
-			if err != nil {
-				return "", err
-			}
-			makes, takes = append(makes, part.About().Makes), takes+e.Expected("quick")
-		}
-		for _, dir := range d.from {
-			result, err := dir.last(parts)
-			if err != nil {
-				return "", err
-			}
-			last = append(last, result...)
-		}
-		fmt.Fprintf(&b, "\n| `make %s` | %s | %s | %s |", id, strings.Join(makes, "; "), units.FormatWait(takes), cmp.Or(strings.Join(last, "; "), "-"))
-	}
-	return b.String(), nil
-}
-
-// last refers to the result of the experiments of one command, the first of which names
 // it; nil: there is none.
 func (d directory) last(parts []lab.Definition) ([]string, error) {
 	id := parts[0].ID
