@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The rule says which rows can be modelled; it is the one in the head of published-tables.yaml.
+// The rule says which rows can be modelled; it is the one in the head of predictions/tables.yaml, whose rows have
+// whole heads besides.
 
 const (
 	stepSeconds = "step_s"
@@ -67,6 +68,8 @@ func (t *Tables) reason(table *Table, r *Row) string {
 		return "dp not stated and gpus not divisible"
 	case r.Replicas > 0 && r.Replicas*parts != r.Devices:
 		return "dp*tp*pp*cp is not gpus"
+	case r.Hidden%r.Heads != 0:
+		return "hidden is not divisible by heads"
 	}
 	return ""
 }

@@ -92,7 +92,7 @@ type Row struct {
 	Node       string `yaml:"node" want:"null"`
 	Framework  string `yaml:"framework" want:"null"`
 	Model      string `yaml:"model" want:"null"`
-	Class      string `yaml:"model_class" want:"id,null"`
+	Class      string `yaml:"model_class" want:"class,null"`
 	Variant    string `yaml:"variant" want:"null"` // what else tells rows of one configuration apart
 	Modelled   string `yaml:"modelled" want:"null"`
 	Suspect    string `yaml:"suspect" want:"null"`
@@ -102,7 +102,7 @@ type Row struct {
 	Derived    string `yaml:"derived" want:"null"`
 	Optimizer  string `yaml:"optimizer" want:"null"`
 
-	What  string   `yaml:"what" want:"name,null"`
+	What  string   `yaml:"what" want:"what,null"`
 	Value *float64 `yaml:"value" want:"null,>0..1e18"` // seconds or bytes; otherwise see Definition
 	OOM   bool     `yaml:"oom" want:"null"`            // it did not fit
 
@@ -127,7 +127,7 @@ type Row struct {
 	ZeRO      *int   `yaml:"zero" want:"0..3,null"`
 	Recompute string `yaml:"recompute" want:"recomputation,null"`
 	Schedule  string `yaml:"schedule" want:"timetable,null"`
-	Precision string `yaml:"precision" want:"id,null"`
+	Precision string `yaml:"precision" want:"precision,null"`
 	Micro     int    `yaml:"mbs" want:"null"` // sequences of a micro-batch
 	Batch     int    `yaml:"gbs" want:"null"` // sequences of a mini-batch
 }
@@ -144,8 +144,12 @@ func (s *scalar) UnmarshalYAML(n *yaml.Node) error {
 }
 
 var vocabularies = yamldoc.Vocabularies{
-	"schema":        yamldoc.OneOf("scoreboard-tables/1"),
-	"kind":          yamldoc.OneOf("datasheet", "microbenchmark", "assumed"),
+	"schema": yamldoc.OneOf("scoreboard-tables/1"),
+	"kind":   yamldoc.OneOf("datasheet", "microbenchmark", "assumed"),
+	"class":  yamldoc.OneOf("dense", "moe"),
+	"what": yamldoc.OneOf(stepSeconds, peakBytes, "layer_forward_s", "layer_backward_s", "tflops_per_gpu", "mfu", "tokens_per_s_gpu", "accelerator_s",
+		"phase_f1_s", "phase_b1_s", "phase_w1_s", "phase_f1b1_s", "phase_opt_s", "phase_bubble_s"),
+	"precision":     yamldoc.OneOf(append(slices.Clone(precisions), "tf32", "fp8", "mxfp8", "nvfp4")...),
 	"mlp":           yamldoc.OneOf("gelu", "swiglu", "relu", "geglu"),
 	"recomputation": yamldoc.OneOf("none", "selective", "full"),
 	"timetable":     yamldoc.OneOf(append([]string{"none", "zb-1p", "zb-2p", "dualpipe"}, schedule.Names()...)...),

@@ -7,7 +7,7 @@ import (
 	"gpipebench/internal/testkit"
 )
 
-// small is a file with one row that can be modelled and two that cannot.
+// small is a file with one row that can be modelled and three that cannot.
 const small = `schema: scoreboard-tables/1
 units: {step_s: seconds, 'gpus, *_gb': counts}
 devices:
@@ -28,12 +28,13 @@ tables:
       - {id: mine-1, modelled: null, value: 1.5, as_printed: '1.5 s'}
       - {id: mine-2, modelled: null, layers: null, value: 2}
       - {id: mine-3, value: 3, sp: true, recompute: full}
+      - {id: mine-4, modelled: null, value: 3, heads: 5}
 `
 
 func TestRowsTakeFromTheirTable(t *testing.T) {
 	tables := testkit.Must(Parse("small.yaml", []byte(small)))(t)
 	table := &tables.Tables[0]
-	want := []string{"", "layers not stated", "only some"}
+	want := []string{"", "layers not stated", "only some", "hidden is not divisible by heads"}
 	for i := range table.Rows {
 		testkit.Equal(t, tables.reason(table, &table.Rows[i]), want[i], "row %d", i)
 	}
@@ -62,6 +63,9 @@ func TestTableErrorsHavePositions(t *testing.T) {
 		{"    device: chip", "    device: chop", `tables.0.device: unknown device "chop": want an id of devices`},
 		{"zero: {value: 1,", "zero: {value: 4,", `tables.0.assume.zero.value: "4": want a whole number from 0 to 3`},
 		{"zero: {value: 1,", "zorro: {value: 1,", "tables.0.assume.zorro.value: assumed: unknown field zorro: want id"},
+		{"what: step_s", "what: step_ms", `tables.0.common.what: unknown "step_ms": want step_s, peak_bytes`},
+		{"model_class: dense", "model_class: dens", `tables.0.common.model_class: unknown "dens": want dense, moe`},
+		{"precision: {value: bf16", "precision: {value: bf15", `tables.0.assume.precision.value: unknown "bf15": want fp32, fp16, bf16`},
 		{"what: step_s, ", "", "tables.0.rows.0: no what: want what the value is"},
 		{"layers: 4,", "layers: 4.5,", `tables.0.common.layers: "4.5": want a whole number from 1`},
 		{"devices:", "efficiencies: []\ndevices:", ""},
@@ -86,7 +90,7 @@ func TestManyRows(t *testing.T) {
 		rows.WriteString("      - {id: more-" + strings.Repeat("x", i%20) + string(rune('a'+i/20%26)) + string(rune('a'+i/520)) + ", value: 1}\n")
 	}
 	tables, err := Parse("small.yaml", []byte(small+rows.String()))
-	if err != nil || len(tables.Tables[0].Rows) != 1503 {
+	if err != nil || len(tables.Tables[0].Rows) != 1504 {
 		t.Error(err)
 	}
 }
