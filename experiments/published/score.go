@@ -299,6 +299,8 @@ type Scoreboard struct {
 	Rows    []Scored  `json:"rows"`
 	Tables  []Summary `json:"tables"`
 	Overall Overall   `json:"overall"`
+
+	newest []string // the tables of devices that are Hopper or newer
 }
 
 // foreign are the committed tables from which the factor of a device may come, in order: the first that is
@@ -336,6 +338,9 @@ func (t *Tables) score(predictions, committed map[string]outcome) *Scoreboard {
 	known := Committed().scored(committed)
 	for i := range t.Tables {
 		table := &t.Tables[i]
+		if d := t.device(table.Device); d != nil && d.peak("bf16") > hopper {
+			b.newest = append(b.newest, table.ID)
+		}
 		factor := factorFor(table, known)
 		of := map[string][]Scored{}
 		for _, r := range b.Rows {
@@ -427,7 +432,7 @@ func (s Scoring) Run(ctx context.Context, p progress.Progress) (*Scoreboard, err
 	t, err := Committed(), error(nil)
 	if s.File != "" {
 		if t, err = Read(s.File); err != nil {
-			return nil, failure.Usage(err)
+			return nil, err
 		}
 	}
 	if t, err = t.only(s.Only); err != nil {

@@ -55,13 +55,36 @@ func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 			s.Worst, signed(s.WorstError), rank, regret, share, factor)
 	}
 	if o.Tables > 1 { // of one, its row says it
-		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)))
+		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)), b.lowNote())
 	}
 	if !math.IsNaN(o.Apart) {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart: %s.", Apart, percent(o.Apart)))
 	}
 	t.Notes = append(t.Notes, b.reasonNotes()...)
 	return t
+}
+
+// lowNote says what the mean hides: the sign, and how few rows the newest devices have.
+func (b *Scoreboard) lowNote() string {
+	low, all := 0, 0
+	var newest []string
+	for _, s := range b.Tables {
+		switch {
+		case s.Predicted == 0:
+		case s.What == "":
+			all++
+			if s.Signed < 0 {
+				low++
+			}
+		case slices.Contains(b.newest, s.Table):
+			newest = append(newest, fmt.Sprintf("%s of %s, %s from %s", names[s.What], s.Table, signed(s.Signed).Text, units.Counted(s.Predicted, "row")))
+		}
+	}
+	text := fmt.Sprintf("In %d of %d tables predictions are too small in the mean", low, all)
+	if len(newest) > 0 {
+		text += "; all that there is on H100 and newer: " + strings.Join(newest, "; ")
+	}
+	return text + "."
 }
 
 // can is how many rows of a table can be modelled.
