@@ -32,8 +32,8 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&m.Name, "model", standard.Name, strings.Join(train.Models(), ", ")+
-		"; or a llama with the sizes of a published one: "+strings.Join(train.PublishedModels(), ", "))
+	fs.StringVar(&m.Name, "model", standard.Name, strings.Join(train.Models(), ", ")+", or a published llama such as llama3-8b"+
+		"; published are "+strings.Join(train.PublishedModels(), ", ")+", whose sizes a llama then has")
 	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}
@@ -100,12 +100,15 @@ func publishedSizes(fs *pflag.FlagSet, m *train.Model) error {
 }
 
 // ownFlags refuses flags of other networks than the named one, which would have no
-// effect, after a published network has got its sizes. Model.Build refuses unknown names.
+// effect, and unknown names, after a published network has got its sizes.
 func ownFlags(cmd *cobra.Command, m *train.Model) (err error) {
 	if err := publishedSizes(cmd.Flags(), m); err != nil {
 		return err
 	}
 	model := m.Name
+	if train.CheckModelName(model) != nil {
+		return fmt.Errorf("--model: unknown model %s: want %s", printable.Quoted(model), strings.Join(slices.Concat(train.Models(), train.PublishedModels()), ", "))
+	}
 	if !slices.Contains(train.Models(), model) {
 		return nil
 	}

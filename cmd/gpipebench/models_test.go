@@ -23,4 +23,11 @@ func TestPublishedNames(t *testing.T) {
 		out, _ := succeeds(t, strings.Fields(line)...)
 		testkit.Has(t, out, want)
 	}
+	for _, command := range []string{"plan", "train", "describe", "calibrate"} {
+		status, _, errs := execute(t, command, "--model=llama-7b")
+		testkit.Equal(t, status, 2)
+		testkit.Has(t, errs, "ssd-resnet34, llama, llama2-7b, llama2-13b")
+		help, _ := succeeds(t, command, "--help")
+		testkit.Has(t, strings.Join(strings.Fields(help), " "), "ssd-resnet34, llama, or a published llama such as llama3-8b")
+	}
 }
