@@ -118,6 +118,9 @@ type running struct {
 
 // Load loads the experiments that are to run.
 func (r Reproducing) Load() (l Loaded, err error) {
+	if st, err := os.Stat(r.Out); err == nil && !st.IsDir() {
+		return l, fmt.Errorf("--out %s: it is a file: want a directory, or a name that is not there yet", files.Printable(r.Out))
+	}
 	specs, err := r.specs()
 	if err != nil {
 		return l, err

@@ -175,6 +175,9 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if s.Parallel.Used() { // one replica stands for all
 		setup.Replicas, setup.Groups, setup.ShardUpdate = 1, 1, false
 		share.Examples = max(in.Examples/max(s.Setup.Replicas, 1), 1)
+		if s.Setup.Replicas > 1 && setup.MicroBatches > share.Examples {
+			return p, failure.Usagef("%d micro-batches of a replica's %d examples: want at most one micro-batch an example", setup.MicroBatches, share.Examples)
+		}
 	}
 	if p, err = setup.Pipeline(ctx, layers, loss, share); err != nil {
 		return p, err
