@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -128,7 +129,7 @@ func (k *keeper) find() error {
 }
 
 // clear removes all snapshots of a directory of one's own.
-func (k *keeper) clear() error { return snapshot.Prune(k.Dir, 0) }
+func (k *keeper) clear() error { return snapshot.Prune(k.Dir, math.MaxInt32, 0) }
 
 // restore makes the loop go on from the snapshot that was found, if there is one. It comes
 // after everything else that changes weights or data.

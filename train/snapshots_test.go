@@ -265,6 +265,16 @@ func TestSnapshotsThatFail(t *testing.T) {
 	resumed()
 	heard("step-0000000006: weights.safetensors: damaged")
 	newest(6)
+
+	// What is written before the damaged one's step stays.
+	testkit.NoError(t, os.Truncate(filepath.Join(snapshot.Name(dir+"-moved", 6), "weights.safetensors"), 100))
+	tr.Steps, tr.Snapshots.Every, tr.Snapshots.Keep = 4, 1, 1
+	testkit.Must(tr.Run(t.Context(), nil))(t)
+	testkit.EqualAll(t, testkit.Must(snapshot.Steps(dir+"-moved"))(t), []int{4, 6})
+	s, damaged, err := snapshot.Newest(dir + "-moved")
+	if err != nil || len(damaged) != 1 || s.Step != 4 {
+		t.Errorf("%v, damaged %v, %v: want that of step 4", s, damaged, err)
+	}
 }
 
 // What an experiment cannot go on from is removed, as its directory is nobody else's.

@@ -25,7 +25,8 @@
 // same G, may change when a training is resumed.
 //
 // Every file is synced before the folder gets its name. A damaged snapshot is named, and the
-// one before it is taken; if none is whole, that is an error. A snapshot of another version is
+// one before it is taken; it stays, and does not count among those that are kept, until a later one is
+// written. If none is whole, that is an error. A snapshot of another version is
 // refused by its number.
 //
 // # What must be the same
