@@ -8,6 +8,7 @@
 //	  weights.safetensors       parameters and moving averages, as gpipe.Trainer.Save writes them
 //	  optimizer-NAME.safetensors  a slot of the optimiser's state, tensors by the same paths
 //	  average.safetensors       the weights' average, if one is kept
+//	  best.safetensors          the best weights so far, if a training keeps them
 //	  progress.json             what the program that trains has reported so far
 //
 // A folder appears under its name when all of it is on the disk, and disappears at once, so
@@ -45,5 +46,7 @@
 // one; a second signal ends the process at once. Of several processes it is enough that one
 // gets the signal: the reports at the end of each step say so, and all end at the same
 // position. A snapshot that cannot be written is a line; the training goes on, older snapshots
-// stay, and the exit status is 1 at the end.
+// stay, and the exit status is 1 at the end. So it is with the file of the best weights: until it can be
+// written no snapshot is, as a training that goes on would lack them, and at the end it is an error if the
+// best weights are not in it.
 package snapshot
