@@ -182,6 +182,9 @@ func TestResumeRefuses(t *testing.T) {
 	lm.Data = "text:" + text
 	lm = begin(lm, "lm")
 	images := begin(traintest.TinyImages(), "images")
+	best := traintest.TinyImages()
+	best.Keep, best.EvalEvery = train.KeepBest, 1
+	best = begin(best, "best")
 	for _, c := range []struct {
 		of     train.Training
 		change func(*train.Training)
@@ -192,6 +195,7 @@ func TestResumeRefuses(t *testing.T) {
 		{lm, func(t *train.Training) { t.Data = "synthetic" }, `data "text", and this one has "synthetic"`},
 		{lm, func(t *train.Training) { t.ClipNorm, t.L2 = 1, 0.1 }, `clip-norm none, and this one has "1"; with l2 none, and`},
 		{images, func(t *train.Training) { t.Setup.MicroBatches = 1 }, `micro-batches "2", and this one has "1"`},
+		{best, func(t *train.Training) { t.RecomputeStatistics = 6 }, `recompute-statistics none, and this one has "6"`},
 		{images, func(t *train.Training) { t.Config.Images.Flip = true }, `data.images.flip none, and this one has "true"`},
 		{images, func(t *train.Training) { t.Model = train.Model{Name: "resnet101", Width: 4, Image: 32} }, `model "resnet50", and this one has "resnet101"`},
 	} {

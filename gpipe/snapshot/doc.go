@@ -34,8 +34,9 @@
 //
 // The manifest's settings: every size and rate of the network, optimiser, learning rate and
 // its schedule, seed, batch, groups, kind of data with the SHA-256 of what was read from
-// files, and with batch norm M. A difference is refused with its name and both
-// values. Names of files, the number of steps and how often to evaluate decide nothing.
+// files, and with batch norm M; where the best weights are kept, also how often to evaluate, and with
+// how many examples' statistics. A difference is refused with its name and both values. Names of files and
+// the number of steps decide nothing, nor do evaluations where the last weights are kept.
 // Another engine is reported and not refused.
 //
 // # Order and interrupts
