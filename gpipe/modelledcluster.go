@@ -342,7 +342,7 @@ func (c *clusterStep) transfer(from, to int) float64 {
 	}
 	lower := min(from, to)
 	link := c.hop(place.Place{Stage: c.placed.Device[from]}, place.Place{Stage: c.placed.Device[to]})
-	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
+	return link.Seconds(c.layers[c.first[lower]+c.sizes[lower]-1].out)
 }
 
 // gathered is what FSDP exposes of gathering a piece's weights beside the layer before, forward and

@@ -328,6 +328,19 @@ func TestAwaitedTransfers(t *testing.T) {
 	if waits.Seconds <= hides.Seconds || waits.Step.Pipeline <= hides.Step.Pipeline || math.Abs(waits.Step.Computing/hides.Step.Computing-1) > 1e-9 {
 		t.Errorf("eight: %v s of %+v, and %v s of %+v without waiting", waits.Seconds, waits.Step, hides.Seconds, hides.Step)
 	}
+	// Over links that take no time there is nothing to wait for.
+	free := *must(accelerator.Named("a100-80g"))(t)
+	free.Link, free.Far = clock.Link{}, accelerator.FarLink{}
+	p := Pipeline{
+		Layers: clusterLM(t, nn.Parts{}), Loss: nn.CrossEntropy{}, Devices: []Device{DeviceOf(&free)},
+		Partitions: 2, MicroBatches: 8, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never,
+	}
+	var seconds []float64
+	for _, await := range []bool{true, false} {
+		how := Modelling{DType: graph.BF16, Accounting: FullAccounting, Parallel: Parallel{Precision: BF16Weights, AwaitTransfers: await}}
+		seconds = append(seconds, must(p.Simulate(clusterInput(16), how))(t).Seconds)
+	}
+	testkit.Equal(t, seconds[0], seconds[1], "waiting for nothing")
 }
 
 // What no cluster has is refused in one line.
