@@ -349,12 +349,18 @@ func TestClusterRefuses(t *testing.T) {
 		{Pipeline{MicroBatches: 3}, Parallel{Zero: 2}, "a mini-batch of 8 examples for 1 replicas of 3 micro-batches: want a multiple of 3"},
 		{Pipeline{}, Parallel{Precision: FP8Products}, "a100-80g has no rate for products in 8 bits"},
 		{Pipeline{Checkpoint: schedule.ExceptLast}, Parallel{Zero: 2}, "checkpoint except-last on a cluster"},
+		{Pipeline{}, Parallel{Attention: UnfusedAttention}, "unfused attention on tpuv3, which has no kernels: want ours"},
+		{Pipeline{}, Parallel{Attention: FlashAttention}, "flash attention on tpuv3, which has no kernels: want ours"},
 	} {
 		var err error
+		device := "a100-80g"
+		if test.how.Attention != OurAttention {
+			device = "tpuv3"
+		}
 		if test.how.Tensor == 3 {
 			_, err = transformer.LM(transformer.Config{Layers: 1, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 8, Parts: nn.Parts{Count: 3}})
 		} else {
-			_, err = onCluster(t, "a100-80g", test.p, 8, test.how)
+			_, err = onCluster(t, device, test.p, 8, test.how)
 		}
 		testkit.Fails(t, err, test.want)
 	}
