@@ -90,8 +90,10 @@ func (c *clusterStep) layer(traced *trace.Stage, i int, storage program.Storage)
 		}
 	}
 	st := program.Compile(traced.Function, gradOut, i > 0, 1, storage)
-	all := func(int) bool { return true }
-	time := func(p *program.Program) accelerator.Timing { return c.a.Timing(p, c.how.DType, all) }
+	time := func(p *program.Program) (t accelerator.Timing) {
+		c.a.Timings(p, c.how.DType, func(_ int, of accelerator.Timing) { t.Add(of) })
+		return t
+	}
 	bytes := func(s program.Space) int64 { return plan.FloatBytes * int64(st.Span[s]) }
 	l := &layerCost{
 		forward: time(st.Forward), backward: time(st.Backward), again: time(st.Keep.Again()),

@@ -165,7 +165,7 @@ func (c *clusterStep) device() error {
 	a.Running.Parts = reduction.Groups{Size: c.node, Near: c.near, Far: c.far}
 	a.Running.Attention, a.Running.DropScores, a.Running.Overlap, a.Running.Apart = c.Attention, c.DropScores, c.Overlap, c.GradientsApart
 	if a.Kernels == nil && c.Attention != OurAttention {
-		a.Running.Attention = OurAttention // its rates know of no kernels
+		return fmt.Errorf("%v attention on %s, which has no kernels: want ours", c.Attention, a.Name)
 	}
 	if c.parts > 1 && c.node%c.parts != 0 && (!c.TensorOverNodes || c.parts%c.node != 0) {
 		return fmt.Errorf("%d parts of each stage on nodes of %d devices: want a divisor of %d, or a multiple if parts in several nodes are allowed", c.parts, c.node, c.node)
@@ -342,7 +342,7 @@ func (c *clusterStep) transfer(from, to int) float64 {
 	}
 	lower := min(from, to)
 	link := c.hop(place.Place{Stage: c.placed.Device[from]}, place.Place{Stage: c.placed.Device[to]})
-	return link.Latency + float64(c.layers[c.first[lower]+c.sizes[lower]-1].out)/link.Bandwidth
+	return link.Seconds(c.layers[c.first[lower]+c.sizes[lower]-1].out)
 }
 
 // gathered is what FSDP exposes of gathering a piece's weights beside the layer before, forward and

@@ -207,18 +207,23 @@ func TestScoresAreComputedInTheWorkspace(t *testing.T) {
 }
 
 // A cluster without any of its axes computes as a pipeline does: what is left out of a layer by
-// compiling it alone (what is fused over its edges, a share of this small network) is all that differs.
+// compiling it alone (what is fused over its edges, a share of this small network) is all that differs;
+// on a GPU, too, where the host that starts operations limits this network.
 func TestClusterComputesAsAPipeline(t *testing.T) {
-	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Interleaved, schedule.ZBH1} {
+	for i, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Interleaved, schedule.ZBH1, schedule.GPipe, schedule.ZBH1} {
+		device := "tpuv3"
+		if i > 3 {
+			device = "a100-80g"
+		}
 		p := Pipeline{Partitions: 2, MicroBatches: 4, Schedule: s, Checkpoint: schedule.Never}
 		p.Balance = []int{3, 3}
 		if s == schedule.Interleaved {
 			p.Balance = []int{2, 1, 1, 2}
 		}
-		whole := must(onCluster(t, "tpuv3", p, 8, Parallel{}))(t)
-		cluster := must(onCluster(t, "tpuv3", p, 8, Parallel{Recompute: RecomputeNone}))(t)
+		whole := must(onCluster(t, device, p, 8, Parallel{}))(t)
+		cluster := must(onCluster(t, device, p, 8, Parallel{Recompute: RecomputeNone}))(t)
 		if got, want := cluster.Parts.Computation, whole.Parts.Computation; math.Abs(got/want-1) > 0.05 {
-			t.Errorf("%v: computes %v, as a pipeline %v", s, got, want)
+			t.Errorf("%v on %s: computes %v, as a pipeline %v", s, device, got, want)
 		}
 		if sum := cluster.Step.Sum(); math.Abs(sum/cluster.Seconds-1) > 1e-9 {
 			t.Errorf("%v: parts of a step are %v, and the step %v", s, sum, cluster.Seconds)
@@ -328,6 +333,19 @@ func TestAwaitedTransfers(t *testing.T) {
 	if waits.Seconds <= hides.Seconds || waits.Step.Pipeline <= hides.Step.Pipeline || math.Abs(waits.Step.Computing/hides.Step.Computing-1) > 1e-9 {
 		t.Errorf("eight: %v s of %+v, and %v s of %+v without waiting", waits.Seconds, waits.Step, hides.Seconds, hides.Step)
 	}
+	// Over links that take no time there is nothing to wait for.
+	free := *must(accelerator.Named("a100-80g"))(t)
+	free.Link, free.Far = clock.Link{}, accelerator.FarLink{}
+	p := Pipeline{
+		Layers: clusterLM(t, nn.Parts{}), Loss: nn.CrossEntropy{}, Devices: []Device{DeviceOf(&free)},
+		Partitions: 2, MicroBatches: 8, Schedule: schedule.OneFOneB, Checkpoint: schedule.Never,
+	}
+	var seconds []float64
+	for _, await := range []bool{true, false} {
+		how := Modelling{DType: graph.BF16, Accounting: FullAccounting, Parallel: Parallel{Precision: BF16Weights, AwaitTransfers: await}}
+		seconds = append(seconds, must(p.Simulate(clusterInput(16), how))(t).Seconds)
+	}
+	testkit.Equal(t, seconds[0], seconds[1], "waiting for nothing")
 }
 
 // What no cluster has is refused in one line.
@@ -344,12 +362,18 @@ func TestClusterRefuses(t *testing.T) {
 		{Pipeline{MicroBatches: 3}, Parallel{Zero: 2}, "a mini-batch of 8 examples for 1 replicas of 3 micro-batches: want a multiple of 3"},
 		{Pipeline{}, Parallel{Precision: FP8Products}, "a100-80g has no rate for products in 8 bits"},
 		{Pipeline{Checkpoint: schedule.ExceptLast}, Parallel{Zero: 2}, "checkpoint except-last on a cluster"},
+		{Pipeline{}, Parallel{Attention: UnfusedAttention}, "unfused attention on tpuv3, which has no kernels: want ours"},
+		{Pipeline{}, Parallel{Attention: FlashAttention}, "flash attention on tpuv3, which has no kernels: want ours"},
 	} {
 		var err error
+		device := "a100-80g"
+		if test.how.Attention != OurAttention {
+			device = "tpuv3"
+		}
 		if test.how.Tensor == 3 {
 			_, err = transformer.LM(transformer.Config{Layers: 1, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 8, Parts: nn.Parts{Count: 3}})
 		} else {
-			_, err = onCluster(t, "a100-80g", test.p, 8, test.how)
+			_, err = onCluster(t, device, test.p, 8, test.how)
 		}
 		testkit.Fails(t, err, test.want)
 	}

@@ -33,8 +33,9 @@ type Parallel struct {
 	// float32 accumulators beside them, as DeepSpeed's optimiser of bfloat16 does.
 	Precision     Precision
 	WideGradients bool
-	// Attention is how it is computed; see the constants. DropScores is a dropout of its
-	// probabilities, as most frameworks have beside that of the network's branches.
+	// Attention is how it is computed; see the constants: ours alone on an accelerator without Kernels.
+	// DropScores is a dropout of its probabilities, as most frameworks have beside that of the
+	// network's branches.
 	Attention  Attention
 	DropScores bool
 	// Order is the placement of the T parts, K stages and R replicas on the cluster's devices.

@@ -287,9 +287,9 @@ func model(n *plan.Network, plan *Plan, at place.Place, of *plan.Portion, dt gra
 		}
 		st := of.Programs[m][n.Pieces.Piece(at)]
 		if n.Spatial > 1 { // nothing meets, and no B is in two
-			d, task := divided{a, dt, n.Spatial, size}, a.Ops["task"].Overhead
+			d := divided{a, dt, n.Spatial, size}
 			keep, backward := d.kept(st)
-			t.F[m], t.R[m], t.B[m] = task+d.forward(st).all().InTurns(), task+keep.all().InTurns(), task+backward.all().InTurns()
+			t.F[m], t.R[m], t.B[m] = d.seconds(d.forward(st)), d.seconds(keep), d.seconds(backward)
 			continue
 		}
 		t.F[m] = a.Seconds(st.Forward, dt)
@@ -353,7 +353,7 @@ type LayerEstimate struct {
 	Input, Weights               float64 // the parts of Backward, if the schedule has it in two
 	Residual                     int64   // bytes that its backward needs
 
-	timings layerTimings // on a cluster, where the seconds of layers do not add up to those of a stage
+	timings layerTimings // since the seconds of layers do not add up to those of a stage, where a host starts operations
 }
 
 // layerTimings are what the seconds of a layer, or of several, come from.
@@ -434,33 +434,48 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		return nil, err
 	}
 	if p.Spatial > 1 {
-		layers := make([]LayerEstimate, len(n.Layers))
-		return layers, p.modelParts(n.ProgramsFor(in.Examples, plan.Training)[0], in.Examples, how.DType, layers)
+		return p.modelParts(n.ProgramsFor(in.Examples, plan.Training)[0], in.Examples, how.DType, len(n.Layers))
 	}
 	return (&Compiled{n, in, how}).Layers(n.Devices[0].Accelerator), nil
 }
 
-// modelParts is ModelLayers for a stage whose images are divided over the pipeline's parts.
-func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, layers []LayerEstimate) error {
+// modelParts is ModelLayers for a stage of some layers whose images are divided over the pipeline's parts.
+func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, count int) ([]LayerEstimate, error) {
 	d := divided{p.Devices[0].Accelerator, dt, p.Spatial, examples}
 	keep, backward := d.kept(st)
-	layer := func(i int) *LayerEstimate { return &layers[min(i, len(layers)-1)] }
-	add := func(p dividedProgram, to func(*LayerEstimate) *float64) {
-		for i, e := range p.instrs {
-			*to(layer(p.layers[i])) += e.InTurns()
-		}
-	}
-	add(d.forward(st), func(l *LayerEstimate) *float64 { return &l.Forward })
-	add(keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
-	add(backward, func(l *LayerEstimate) *float64 { return &l.Backward })
 	first, err := st.Divide(p.Spatial, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, floats := range first.Saved {
-		layer(i).Residual += int64(floats) * plan.FloatBytes
+	layers := make(timedLayers, count)
+	add := func(p dividedProgram, to func(*layerTimings) *accelerator.Timing) {
+		for i, e := range p.instrs {
+			to(layers.at(p.layers[i])).Add(accelerator.Timing{Operations: e.InTurns(), Issue: p.issues[i]})
+		}
 	}
-	return nil
+	add(d.forward(st), func(l *layerTimings) *accelerator.Timing { return &l.forward })
+	add(keep, func(l *layerTimings) *accelerator.Timing { return &l.recompute })
+	add(backward, func(l *layerTimings) *accelerator.Timing { return &l.backward })
+	return layers.estimates(first.Saved), nil
+}
+
+// timedLayers are the timings of a network's layers.
+type timedLayers []layerTimings
+
+// at is a layer's; the loss is the last one's.
+func (t timedLayers) at(layer int) *layerTimings { return &t[min(layer, len(t)-1)] }
+
+// estimates are what layers cost that keep saved floats of residuals for their backward.
+func (t timedLayers) estimates(saved map[int]int) []LayerEstimate {
+	residuals := make([]int64, len(t))
+	for layer, floats := range saved {
+		residuals[min(layer, len(t)-1)] += int64(floats) * plan.FloatBytes
+	}
+	all := make([]LayerEstimate, len(t))
+	for i, of := range t {
+		all[i] = of.estimate(residuals[i])
+	}
+	return all
 }
 
 // togetherOf is how many of the replicas meet that stand for all that are alike: all of

@@ -99,6 +99,7 @@ type divided struct {
 type dividedProgram struct {
 	instrs []SpatialEstimate // of each instruction of the undivided one
 	layers []int             // theirs
+	issues []float64         // seconds in which the host of a part starts each
 	summed int64             // bytes of the sums that the parts have of gradients
 }
 
@@ -108,6 +109,15 @@ func (p dividedProgram) all() (sum SpatialEstimate) {
 		sum.add(e)
 	}
 	return sum
+}
+
+// seconds is how long parts take for a program that is run as a task, in turns.
+func (d divided) seconds(p dividedProgram) float64 {
+	t := accelerator.Timing{Operations: d.Ops["task"].Overhead + p.all().InTurns()}
+	for _, issue := range p.issues {
+		t.Issue += issue
+	}
+	return t.Seconds()
 }
 
 // forward models a stage's Forward.
@@ -128,10 +138,14 @@ func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
 	whole := make([]float64, len(one.Pieces))
 	a.Starts(one.Parts[0], dt, func(first int, seconds float64) { whole[first] += seconds })
 	slowest := make([]float64, len(whole))
-	for part, p := range divided.Parts {
-		a.Starts(p, dt, func(first int, seconds float64) {
+	p.issues = make([]float64, len(whole))
+	for part, of := range divided.Parts {
+		a.Starts(of, dt, func(first int, seconds float64) {
 			i := divided.Index[part][first]
 			slowest[i] = max(slowest[i], seconds)
+			if a.Kernels != nil {
+				p.issues[i] = a.Kernels.Issue
+			}
 		})
 	}
 	link := a.Hop()

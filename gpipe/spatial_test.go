@@ -95,6 +95,16 @@ func TestSimulatedParts(t *testing.T) {
 		t.Errorf("F and B take %v s, want %v", got, tasks)
 	}
 
+	// A host that takes a second to start an operation.
+	hosted, _ := modelledSSD(t, func(a *accelerator.Accelerator) {
+		a.Kernels = &accelerator.Kernels{Processors: 1, Tiles: [][2]int{{64, 64}}, Cache: 1e12, Issue: 1}
+	})
+	hosted.Checkpoint, hosted.Spatial = schedule.Never, 3
+	of := Together(must(hosted.ModelLayers(in, how))(t))
+	if got := simulated(hosted, how).Devices[0].BusySeconds; got < 100 || got != math.Round(got) || math.Abs(got/(of.Forward+of.Backward)-1) > 0.1 {
+		t.Errorf("tasks of more than 100 operations take %v s, want a second each, as layers' %v", got, of.Forward+of.Backward)
+	}
+
 	p.Partitions, p.MicroBatches, p.Checkpoint = 2, 2, schedule.Always
 	s := simulated(p, how)
 	if s.Seconds <= 0 || simulated(p, Modelling{DType: graph.BF16}).Devices[0].ActivationBytes > s.Devices[0].ActivationBytes*55/100 {

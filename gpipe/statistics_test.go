@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // inOrder is mini-batches without errors.
@@ -54,6 +55,24 @@ func moments(rows []float64, unbiased bool) (mean, variance [2]float64) {
 		}
 	}
 	return mean, variance
+}
+
+// Layers are timed on a micro-batch of a group, which for batch norm has to have two values.
+func TestLayerTimesOfGroups(t *testing.T) {
+	p := Pipeline{
+		Layers: []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 2})}, Loss: nn.MeanSquaredError{},
+		MicroBatches: 2, Devices: []Device{{}},
+	}
+	shape := []graph.Type{{Shape: graph.Shape{2}, DType: graph.F32}}
+	for groups, want := range map[int]string{1: "", 2: "", 3: "", 4: "timing layer norm on a micro-batch of 1: "} {
+		p.Groups = groups
+		_, err := p.LayerTimes(t.Context(), Input{Examples: 8, Inputs: shape, Targets: shape})
+		if want == "" {
+			testkit.NoError(t, err, "%d groups", groups)
+		} else {
+			testkit.FailsFirst(t, err, want)
+		}
+	}
 }
 
 // Statistics are computed by hand: of a first norm, whose values are the examples, those of all

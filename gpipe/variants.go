@@ -70,23 +70,18 @@ func (c *Compiled) Simulate(v Variant, brief bool) (*Simulation, error) {
 // Layers times every layer of a pipeline with one stage and one micro-batch on an accelerator.
 func (c *Compiled) Layers(a *accelerator.Accelerator) []LayerEstimate {
 	st := c.net.ProgramsFor(c.in.Examples, plan.Training)[0]
-	layers := make([]LayerEstimate, len(c.net.Layers))
-	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
-		a.Operations(p, c.how.DType, func(layer int, seconds float64) {
-			*to(&layers[min(layer, len(layers)-1)]) += seconds
-		})
+	layers := make(timedLayers, len(c.net.Layers))
+	add := func(p *program.Program, to func(*layerTimings) *accelerator.Timing) {
+		a.Timings(p, c.how.DType, func(layer int, t accelerator.Timing) { to(layers.at(layer)).Add(t) })
 	}
-	add(st.Forward, func(l *LayerEstimate) *float64 { return &l.Forward })
-	add(st.Keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
-	add(st.Backward, func(l *LayerEstimate) *float64 { return &l.Backward })
+	add(st.Forward, func(l *layerTimings) *accelerator.Timing { return &l.forward })
+	add(st.Keep, func(l *layerTimings) *accelerator.Timing { return &l.recompute })
+	add(st.Backward, func(l *layerTimings) *accelerator.Timing { return &l.backward })
 	if st.Input != nil {
-		add(st.Input, func(l *LayerEstimate) *float64 { return &l.Input })
-		add(st.Weights, func(l *LayerEstimate) *float64 { return &l.Weights })
+		add(st.Input, func(l *layerTimings) *accelerator.Timing { return &l.input })
+		add(st.Weights, func(l *layerTimings) *accelerator.Timing { return &l.weights })
 	}
-	for layer, floats := range st.Saved {
-		layers[min(layer, len(layers)-1)].Residual += int64(floats) * plan.FloatBytes
-	}
-	return layers
+	return layers.estimates(st.Saved)
 }
 
 // SimulateVariants is Simulate for each variant of a pipeline, with programs that are

@@ -299,15 +299,14 @@ func (r *Registration) Holds(log *records.Log) error {
 // Family are the comparisons of a design over the seeds of a profile.
 type Family struct {
 	*Registration
-	Comparisons []verdict.Comparison // without gates
-	read        int                  // seeds, of the last look that is complete
+	Comparisons []verdict.Comparison // without gates, all of as many seeds
 }
 
 // family compares what trainings came to. A profile that is not judged may lack some.
 func (r *Registration) family(s Scores) (*Family, error) {
-	f := &Family{Registration: r, read: s.seeds(len(r.Seeds))}
+	f, seeds := &Family{Registration: r}, s.seeds(len(r.Seeds))
 	for _, p := range r.Primaries {
-		differences, err := p.differences(s, f.read)
+		differences, err := p.differences(s, seeds)
 		if err != nil && r.Looks[r.Profile] == nil {
 			continue
 		}
@@ -336,12 +335,19 @@ func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, erro
 			}
 		}
 	}
-	return verdict.Design{Level: f.Level, Looks: f.Looks[f.Profile]}.Judge(family)
+	return f.rule().Judge(family)
+}
+
+func (f *Family) rule() verdict.Design {
+	return verdict.Design{Level: f.Level, Looks: f.Looks[f.Profile]}
 }
 
 // Unit is the unit of a primary's differences.
 func (f *Family) Unit(primary string) string {
 	p, _ := f.Primary(primary)
+	if p.Test == verdict.Sign {
+		return "of the seeds that differ, one way less the other"
+	}
 	return f.margin(p).Unit
 }
 
@@ -351,26 +357,30 @@ func (d *Design) JudgedAt() string {
 	return strings.Join(judged, " and ")
 }
 
-// Sees says what comparisons of as many seeds can show at all, unit by unit.
-func (f *Family) Sees() (string, error) {
+// Sees says what comparisons of as many seeds can show at all, unit by unit, whatever came out.
+func (f *Family) Sees() string {
 	if f.Looks[f.Profile] == nil {
-		return fmt.Sprintf("This profile shows what the experiment does; claims are judged at %s.", f.JudgedAt()), nil
+		return fmt.Sprintf("This profile shows what the experiment does; claims are judged at %s.", f.JudgedAt())
 	}
-	results, err := f.Judge(func(Gate) verdict.Passed { return verdict.Yes })
-	if err != nil {
-		return "", err
+	read := f.lastLook()
+	if read == 0 {
+		return fmt.Sprintf("No look of the design is complete: the first is at %d seeds.", f.Looks[f.Profile][0])
 	}
 	type ends struct{ least, most float64 }
 	var units []string
 	sds, effects := map[string]ends{}, map[string]ends{}
-	for _, r := range results {
-		u := f.Unit(r.Name)
+	for i, s := range f.rule().Sights(f.Comparisons, read) {
+		c := f.Comparisons[i]
+		u := f.Unit(c.Name)
+		if c.Claimed == verdict.NotLess {
+			u += " to be shown not less"
+		}
 		if !slices.Contains(units, u) {
 			units = append(units, u)
 			sds[u], effects[u] = ends{math.Inf(1), math.Inf(-1)}, ends{math.Inf(1), math.Inf(-1)}
 		}
-		sds[u] = ends{min(sds[u].least, r.SD), max(sds[u].most, r.SD)}
-		effects[u] = ends{min(effects[u].least, r.Detectable), max(effects[u].most, r.Detectable)}
+		sds[u] = ends{min(sds[u].least, s.SD), max(sds[u].most, s.SD)}
+		effects[u] = ends{min(effects[u].least, s.Detectable), max(effects[u].most, s.Detectable)}
 	}
 	print := func(e ends) string {
 		least, most := fmt.Sprintf("%.2g", e.least), fmt.Sprintf("%.2g", e.most)
@@ -384,11 +394,28 @@ func (f *Family) Sees() (string, error) {
 		parts = append(parts, fmt.Sprintf("%s %s (standard deviation of the differences: %s)", print(effects[u]), u, print(sds[u])))
 	}
 	corrected := ""
-	if n := len(results); n > 1 {
+	if n := len(f.Comparisons); n > 1 {
 		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
 	}
-	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.",
-		f.read, corrected, strings.Join(parts, ", ")), nil
+	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.", read, corrected, strings.Join(parts, ", "))
+}
+
+// lastLook is the number of seeds of the last look that is complete; 0: none is.
+func (f *Family) lastLook() (seeds int) {
+	for _, n := range f.Looks[f.Profile] {
+		if n <= len(f.Comparisons[0].Differences[0]) {
+			seeds = n
+		}
+	}
+	return seeds
+}
+
+// Unfinished says how far trainings are where a look is left; "": none is.
+func (f *Family) Unfinished() string {
+	if n, all := f.lastLook(), len(f.Seeds); n < all {
+		return fmt.Sprintf("%d of %d seeds have run", n, all)
+	}
+	return ""
 }
 
 // status says whether the design was registered.
@@ -406,11 +433,20 @@ func (f *Family) Figure(primary string) string {
 	if i < 0 {
 		return ""
 	}
+	c := f.Comparisons[i]
+	seeds := len(c.Differences[0])
+	if c.Test == verdict.Sign {
+		return Signs(c, seeds)
+	}
 	var parts []string
-	seeds := 0
-	for _, part := range f.Comparisons[i].Differences {
+	for _, part := range c.Differences {
 		parts = append(parts, Paired(stats.Sampled(part), 2).Text)
-		seeds = len(part)
 	}
 	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), seeds)
+}
+
+// Signs says with how many of the first seeds a difference has the sign that is claimed, and the other.
+func Signs(c verdict.Comparison, seeds int) string {
+	above, below := c.Tally(seeds)
+	return fmt.Sprintf("so with %d of %d seeds, the other way with %d", above, seeds, below)
 }

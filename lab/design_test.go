@@ -114,10 +114,19 @@ func TestFamily(t *testing.T) {
 	testkit.Equal(t, len(f.Comparisons), 1, "comparisons")
 	testkit.Near(t, f.Comparisons[0].Differences[0][3], 4, 1e-12, "the last difference")
 	testkit.Equal(t, f.Comparisons[0].Margin, 1, "margin")
-	testkit.Equal(t, testkit.Must(f.Sees())(t), "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3).")
+	testkit.Equal(t, f.Sees(), "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3).")
 	testkit.Equal(t, f.Figure("late"), "+2.50 [+0.45, +4.55] points (4 seeds)")
+	f.Comparisons[0].Claimed = verdict.NotLess
+	testkit.Has(t, f.Sees(), "effects of at least 1.8 points to be shown not less (")
+	f.Comparisons[0].Test, f.Comparisons[0].Claimed = verdict.Sign, verdict.More
+	testkit.Equal(t, f.Figure("late"), "so with 4 of 4 seeds, the other way with 0")
+	if f.Unfinished() != "" {
+		t.Error("all looks are complete")
+	}
+	f.Comparisons[0].Differences[0], f.Looks["full"] = []float64{1, 2, 3}, []int{2, 4}
+	testkit.Equal(t, f.Unfinished(), "2 of 4 seeds have run")
 	f.Profile = "quick"
-	testkit.Has(t, testkit.Must(f.Sees())(t), "claims are judged at full")
+	testkit.Has(t, f.Sees(), "claims are judged at full")
 	delete(scores["early"], "accuracy")
 	testkit.Refused(registered(someDesign()).family(scores))(t, `early has no "accuracy"`)
 	delete(scores, "early")

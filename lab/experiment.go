@@ -123,12 +123,8 @@ func Reported(e Experiment, log, reference *records.Log) (*Report, error) {
 	if report.Family, err = registered.family(scores); err != nil {
 		return nil, err
 	}
-	sees, err := report.Family.Sees()
-	if err != nil {
-		return nil, err
-	}
 	first := report.Tables[0]
-	first.Caption = slices.Insert(first.Caption, 0, sees)
+	first.Caption = slices.Insert(first.Caption, 0, report.Family.Sees())
 	if report.Family.Looks[log.Key.Profile] != nil {
 		first.Notes = append(first.Notes, report.Family.status())
 	}

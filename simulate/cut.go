@@ -2,11 +2,13 @@ package simulate
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"gpipebench/gpipe/partition"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 )
 
 // Cutting cuts measured layers into K stages by every rule.
@@ -39,8 +41,8 @@ type Cut struct {
 	Note       string  `json:"note,omitempty"`
 }
 
-// Run reads the file and cuts. With a limit there is also the fastest cut within it, or an error if
-// there is none.
+// Run reads the file and cuts by times, and by sizes if some are above 0. With a limit there is also
+// the fastest cut within it. Times that are all 0, and a limit that no cut keeps, are errors.
 func (c Cutting) Run() (*Cuts, error) {
 	p, err := ReadProfile(c.Costs)
 	if err != nil {
@@ -55,6 +57,9 @@ func (c Cutting) Run() (*Cuts, error) {
 	times := make([]float64, len(p.Names))
 	for i, d := range p.Times {
 		times[i] = d.F + d.I + d.W
+	}
+	if slices.Max(times) == 0 {
+		return nil, fmt.Errorf("%s: all of f, b and w are 0: want a layer that takes time", files.Printable(c.Costs))
 	}
 	r := &Cuts{Layers: len(p.Names)}
 	add := func(rule, by string, of partition.Result) {
@@ -74,7 +79,7 @@ func (c Cutting) Run() (*Cuts, error) {
 		name string
 		of   []float64
 	}{{"time", times}, {"bytes", p.Bytes}} {
-		if by.name == "bytes" && !p.Sized {
+		if slices.Max(by.of) == 0 { // sizes that are missing, or all 0
 			continue
 		}
 		for _, rule := range []partition.Partitioner{partition.MinMax, partition.MinVariance, partition.Lingvo, partition.Block} {

@@ -95,6 +95,18 @@ func TestCutAgainstAllCuts(t *testing.T) {
 	}
 }
 
+// Sizes that are all 0 are no reason to cut, and times that are all 0 leave none.
+func TestCutByZeros(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "layers.csv")
+	c := Cutting{Costs: file, K: 2, Limit: 1}
+	testkit.NoError(t, os.WriteFile(file, []byte("name,f,bytes\na,1,0\nb,2,0\nc,3,0\n"), 0o600))
+	for _, w := range testkit.Must(c.Run())(t).Ways {
+		testkit.Equal(t, w.By, "time", w.Rule)
+	}
+	testkit.NoError(t, os.WriteFile(file, []byte("name,f,bytes\na,0,1\nb,0,2\n"), 0o600))
+	testkit.Refused(c.Run())(t, "layers.csv: all of f, b and w are 0: want a layer that takes time")
+}
+
 // What is wrong with a profile is said with line and column.
 func TestProfileRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "layers.csv")

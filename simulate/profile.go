@@ -104,7 +104,7 @@ func parseProfile(text io.Reader) (*Profile, error) {
 			}
 			v, failed := strconv.ParseFloat(strings.TrimSpace(cells[i]), 64)
 			if failed != nil || !(v >= 0) || v > math.MaxFloat32 {
-				err = fmt.Errorf("%s: %s %s: want a number from 0", at(i), head, printable.Quoted(printable.Short(cells[i], 40)))
+				err = fmt.Errorf("%s: %s %s: want a number from 0 to %.1e", at(i), head, printable.Quoted(printable.Short(cells[i], 40)), math.MaxFloat32)
 			}
 			return v
 		}

@@ -296,7 +296,8 @@ func (r *Scheduled) HTML(w io.Writer, s Scheduling) error {
 }
 
 // ParseNumbers reads name=number pairs for the names wanted, each at most once, such as
-// f=1.5,b=2; those not given stay as they are.
+// f=1.5,b=2; those not given stay as they are. Numbers are from 0 to the largest float32, so that
+// sums are finite.
 func ParseNumbers(text string, into map[string]*float64, names string) error {
 	given := map[string]bool{}
 	for _, pair := range strings.Split(text, ",") {
@@ -306,8 +307,8 @@ func ParseNumbers(text string, into map[string]*float64, names string) error {
 			return fmt.Errorf("want %s, each at most once, such as %s=1.5", names, strings.Split(names, ",")[0])
 		}
 		var v float64
-		if _, err := fmt.Sscanf(number+"\n", "%g\n", &v); err != nil || !(v >= 0) || math.IsInf(v, 1) {
-			return fmt.Errorf("want a number from 0 for %s", name)
+		if _, err := fmt.Sscanf(number+"\n", "%g\n", &v); err != nil || !(v >= 0) || v > math.MaxFloat32 {
+			return fmt.Errorf("want a number from 0 to %.1e for %s", math.MaxFloat32, name)
 		}
 		given[name] = true
 		*to = v

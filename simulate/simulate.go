@@ -1,4 +1,4 @@
-// Package simulation answers from shapes alone: it describes, simulates and plans
+// Package simulate answers from shapes alone: it describes, simulates and plans
 // pipelines on modelled accelerators, and calibrates a model of this machine.
 package simulate
 

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
+	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
 )
 
@@ -76,12 +77,15 @@ type Best struct {
 }
 
 // best keeps the weights with the least development loss in a file, which is in the directory of
-// snapshots, if there is one, and otherwise a temporary one. Nil: the last weights are kept.
+// snapshots, if there is one, and otherwise a temporary one. Snapshots have copies of it: only the
+// process that wrote it reads it. Nil: the last weights are kept.
 type best struct {
 	Best
 	dir       string
 	temporary bool
 	seen      *Evaluation // the newest
+	lost      error       // why the file does not have the weights of Best; nil: it has
+	taken     bool        // the weights of Best are in place
 }
 
 func (b *best) file() string { return filepath.Join(b.dir, "best.safetensors") }
@@ -139,7 +143,29 @@ func (l *Loop) compareBest(ctx context.Context, done int) error {
 		return nil
 	}
 	b.Best = Best{done, e.Loss}
-	return t.averaged(l.Trainer, func() error { return l.Trainer.Save(b.file(), nil) })
+	if k := l.keeper; k != nil {
+		k.writer.Wait() // it copies the file
+	}
+	if err = t.averaged(l.Trainer, func() error { return l.Trainer.Save(b.file(), nil) }); err != nil {
+		err = fmt.Errorf("the best weights, those after step %d, are not written: %w", done, err)
+		if b.lost == nil {
+			t.notice(err.Error() + "; the training goes on, as there may be better ones")
+		}
+	}
+	b.lost = err
+	return nil
+}
+
+// resume puts the best weights of a snapshot into the file. It changes those that are in place.
+func (b *best) resume(t *gpipe.Trainer, of Best, file string) error {
+	b.Best = of
+	if of.Step == 0 {
+		return nil
+	}
+	if err := t.Load(file); err != nil {
+		return err
+	}
+	return t.Save(b.file(), nil)
 }
 
 // endEarly makes a position the last if as many evaluations as the training has patience for were not
@@ -158,10 +184,20 @@ func (l *Loop) takeBest() error {
 		return nil
 	case b.Step == 0:
 		return fmt.Errorf("no evaluation of %d steps has a finite loss, so no weights are the best", l.Steps)
+	case b.lost != nil:
+		return b.lost
 	default:
-		b.seen = nil // it is of the last weights
+		b.seen, b.taken = nil, true // it is of the last weights
 		return l.Trainer.Load(b.file())
 	}
+}
+
+// step is the number of steps after which the weights were that are in place.
+func (l *Loop) step() int {
+	if l.best != nil && l.best.taken {
+		return l.best.Step
+	}
+	return l.Trainer.Steps()
 }
 
 // close removes a temporary file.

@@ -2,12 +2,15 @@ package train_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/datasets"
+	"gpipebench/gpipe/snapshot"
 	"gpipebench/internal/testkit"
 	"gpipebench/train"
 	"gpipebench/train/traintest"
@@ -83,6 +86,10 @@ func TestKeepBest(t *testing.T) {
 			if r.Best == nil || *r.Best != best || r.WeightsSHA256 != hash || r.Eval.Loss != final || r.Eval.Development {
 				t.Errorf("kept %v %s, evaluated %v; want %v %s, %v", r.Best, r.WeightsSHA256, r.Eval, best, hash, final)
 			}
+			testkit.Equal(t, r.Eval.Step, best.Step, "the final evaluation is of the weights after step")
+			if want := math.Pow(0.01, float64(best.Step)); name == "images" && math.Abs(r.Untrained/want-1) > 1e-9 {
+				t.Errorf("%v of the statistics are initial values, want %v", r.Untrained, want)
+			}
 			for i, e := range r.Evals {
 				if e.Loss != losses[i] || !e.Development || !strings.HasPrefix(e.String(), "development loss ") {
 					t.Errorf("evaluation %d: %v, want the development set's %v", i, e, losses[i])
@@ -122,6 +129,78 @@ func TestKeepBestTranslator(t *testing.T) {
 		}
 	}
 	testkit.Equal(t, len(rows), 0, "more translations: %v", rows)
+}
+
+// A training of 11 steps ends with the weights after them, which are better than those after 9. One
+// of 12 steps that goes on from its last snapshot ends with those after 9, as one that was not stopped,
+// unless the snapshot's file of them is damaged, which is found before any step.
+func TestKeepBestResumed(t *testing.T) {
+	whole := testkit.Must(worsening().Run(t.Context(), nil))(t)
+	dir := t.TempDir()
+	tr := worsening()
+	tr.Steps, tr.Snapshots = 11, train.Snapshots{Dir: dir, Every: 20, Keep: 10}
+	testkit.Equal(t, testkit.Must(tr.Run(t.Context(), nil))(t).Best.Step, 11, "the best step of 11")
+	tr.Steps, tr.Snapshots.Resume = 12, true
+	for range 2 { // from step 11, and from its own last
+		r := testkit.Must(tr.Run(t.Context(), nil))(t)
+		testkit.Equal(t, *r.Best, *whole.Best, "the best of 12 steps, resumed after %d", r.ResumedAt)
+		testkit.Equal(t, r.WeightsSHA256, whole.WeightsSHA256, "resumed after %d", r.ResumedAt)
+	}
+	settings := testkit.Must(snapshot.Open(snapshot.Name(dir, 12)))(t).Settings
+	for _, step := range []int{11, 12} {
+		testkit.NoError(t, os.Truncate(filepath.Join(snapshot.Name(dir, step), "best.safetensors"), 100))
+	}
+	_, err := tr.Open(t.Context())
+	testkit.Fails(t, err, "step-0000000012: best.safetensors: damaged")
+
+	// An older version wrote snapshots without it.
+	old := testkit.Must(worsening().Open(t.Context()))(t)
+	defer old.Close()
+	testkit.Must(old.Step(t.Context()))(t)
+	state := testkit.Must(old.Trainer.State(nil))(t)
+	tr.Snapshots.Dir = t.TempDir()
+	testkit.NoError(t, snapshot.Write(tr.Snapshots.Dir, snapshot.Contents{State: state, Settings: settings, Progress: []byte(`{"report":{},"best":{"step":1,"development_loss":2}}`)}))
+	_, err = tr.Open(t.Context())
+	testkit.Fails(t, err, "step-0000000001: an older version wrote it, without the best weights, those after step 1")
+	tr.Snapshots.Own = true
+	testkit.Equal(t, testkit.Must(tr.Run(t.Context(), nil))(t).WeightsSHA256, whole.WeightsSHA256, "begun anew")
+}
+
+// While the best weights cannot be written there are no snapshots, and the training goes on; at its end
+// they are, or that is an error.
+func TestKeepBestUnwritten(t *testing.T) {
+	whole := testkit.Must(worsening().Run(t.Context(), nil))(t)
+	tr := worsening()
+	var notices []string
+	tr.Notice = func(what string) { notices = append(notices, what) }
+	tr.Snapshots = train.Snapshots{Dir: t.TempDir(), Every: 2, Keep: 10, Resume: true}
+	inTheWay := filepath.Join(tr.Snapshots.Dir, "best.safetensors")
+	block := func() { testkit.NoError(t, os.Mkdir(inTheWay, 0o700)) }
+	block()
+	_, err := tr.Run(t.Context(), nil)
+	testkit.FailsFirst(t, err, "the best weights, those after step 9, are not written: ")
+	testkit.EqualAll(t, testkit.Must(snapshot.Steps(tr.Snapshots.Dir))(t), []int{2}, "snapshots")
+	for _, want := range []string{"not written: ", "no snapshot after step 4: the best weights, those after step 3, are not written: "} {
+		if !slices.ContainsFunc(notices, func(n string) bool { return strings.Contains(n, want) }) {
+			t.Errorf("%q, want %s", notices, want)
+		}
+	}
+	testkit.NoError(t, os.Remove(inTheWay))
+	r := testkit.Must(tr.Run(t.Context(), nil))(t)
+	testkit.Equal(t, r.ResumedAt, 2, "resumed after step")
+	testkit.Equal(t, r.WeightsSHA256, whole.WeightsSHA256, "resumed")
+
+	// Those that were not written are not the best in the end.
+	tr.Snapshots.Dir = t.TempDir()
+	inTheWay = filepath.Join(tr.Snapshots.Dir, "best.safetensors")
+	block()
+	r, err = tr.Run(t.Context(), func(s train.TrainStep) {
+		if s.Step == 7 {
+			testkit.NoError(t, os.Remove(inTheWay))
+		}
+	})
+	testkit.Fails(t, err, "snapshots failed: the best weights, those after step")
+	testkit.Equal(t, r.WeightsSHA256, whole.WeightsSHA256, "written later")
 }
 
 // What cannot be kept is refused before the first step, and no file is left.

@@ -18,7 +18,7 @@ import (
 // Evaluation is a network's score on the held-out part of its source: without
 // dropout, label smoothing, auxiliary head and L2, whatever it is trained with.
 type Evaluation struct {
-	Step         int     `json:"step"`
+	Step         int     `json:"step"`                 // after which its weights were
 	Loss         float64 `json:"loss"`                 // nats per target
 	Perplexity   float64 `json:"perplexity,omitempty"` // "Infinity" where the loss is above 709.78 nats
 	BitsPerToken float64 `json:"bits_per_token,omitempty"`
@@ -91,13 +91,13 @@ func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 }
 
 // untrained returns how much of their initial values batch norm's moving averages still
-// have, of a network that was not loaded and is evaluated with them.
+// have, of a network of which nothing was loaded and that is evaluated with them.
 func (l *Loop) untrained() float64 {
 	t := l.training
-	if t.Load != "" || t.RecomputeStatistics > 0 || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
+	if t.Load != "" || t.LoadPart != "" || t.RecomputeStatistics > 0 || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
 		return 0
 	}
-	return exactmath.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
+	return exactmath.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.step()))
 }
 
 func (t *Training) closing(what string) {
@@ -132,7 +132,7 @@ func (l *Loop) evaluate(ctx context.Context, of part) (e *Evaluation, err error)
 		})
 	})
 	if e != nil {
-		e.Averaged, e.Recomputed, e.Development = t.EMA != 0, t.RecomputeStatistics, of == development
+		e.Step, e.Averaged, e.Recomputed, e.Development = l.step(), t.EMA != 0, t.RecomputeStatistics, of == development
 	}
 	return e, err
 }

@@ -64,11 +64,12 @@ func (l *lossLog) step(s *TrainStep) error {
 	return writeRow(l, s.Step, s.Loss, s.LR, s.Seconds, s.ExamplesPerSecond(), nil, nil)
 }
 
-func (l *lossLog) evaluation(e *Evaluation) error {
+// evaluation adds an evaluation that was made after a step.
+func (l *lossLog) evaluation(step int, e *Evaluation) error {
 	if l == nil || e == nil {
 		return nil
 	}
-	return writeRow(l, e.Step, nil, nil, nil, nil, e.Loss, e.Accuracy)
+	return writeRow(l, step, nil, nil, nil, nil, e.Loss, e.Accuracy)
 }
 
 func (l *lossLog) close() error {

@@ -110,7 +110,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 		if err != nil {
 			return err
 		}
-		if err := log.evaluation(e); err != nil {
+		if err := log.evaluation(done, e); err != nil {
 			return err
 		}
 		so.Evals = append(so.Evals, *e)
@@ -129,7 +129,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.Parts = l.Parts(clock.latest())
-	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
+	return r, cmp.Or(err, log.evaluation(l.Trainer.Steps(), r.Eval), l.keeper.finish())
 }
 
 // reported is what a training has to report so far.

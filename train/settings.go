@@ -44,6 +44,9 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 	}))
 	if t.Keep == KeepBest {
 		all["eval-every"] = fmt.Sprint(t.EvalEvery)
+		if t.RecomputeStatistics > 0 {
+			all["recompute-statistics"] = fmt.Sprint(t.RecomputeStatistics)
+		}
 	}
 	return all, nil
 }

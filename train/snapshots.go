@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,6 +47,7 @@ type keeper struct {
 	contents snapshot.Contents // of every snapshot, but its state and progress
 
 	from    *snapshot.Snapshot // to go on from; nil: none
+	stored  storedProgress     // of from
 	seconds float64            // that the training had taken up to from
 	began   time.Time          // of this process's part
 	last    int                // the step of the last snapshot, or from's
@@ -123,12 +125,22 @@ func (k *keeper) find() error {
 	if engine := from.About["engine"]; engine != k.contents.About["engine"] {
 		k.training.notice(fmt.Sprintf("%s was written by another engine (%.40q, this one is %q), whose bits may differ", from.Name, engine, k.contents.About["engine"]))
 	}
+	text, err := from.Progress()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &k.stored); err != nil {
+		return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(from.Name))
+	}
+	if b := k.stored.Best; b != nil && b.Step > 0 && from.Best() == "" {
+		return fmt.Errorf("%s: an older version wrote it, without the best weights, those after step %d: want a snapshot with them, or to begin in another directory", files.Printable(from.Name), b.Step)
+	}
 	k.from, k.last, k.whole = from, from.Step, from.Step
 	return nil
 }
 
 // clear removes all snapshots of a directory of one's own.
-func (k *keeper) clear() error { return snapshot.Prune(k.Dir, 0) }
+func (k *keeper) clear() error { return snapshot.Prune(k.Dir, math.MaxInt32, 0) }
 
 // restore makes the loop go on from the snapshot that was found, if there is one. It comes
 // after everything else that changes weights or data.
@@ -161,19 +173,14 @@ func (l *Loop) goOn(from *snapshot.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	stored := l.keeper.stored
+	if l.best != nil && stored.Best != nil {
+		if err := l.best.resume(l.Trainer, *stored.Best, from.Best()); err != nil {
+			return err
+		}
+	}
 	if err := l.Trainer.Restore(state); err != nil {
 		return fmt.Errorf("%s: %w", files.Printable(from.Name), err)
-	}
-	text, err := from.Progress()
-	if err != nil {
-		return err
-	}
-	var stored storedProgress
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(from.Name))
-	}
-	if l.best != nil && stored.Best != nil {
-		l.best.Best = *stored.Best
 	}
 	l.keeper.seconds, l.report, l.Resumed = stored.Seconds, stored.Report, from.Step
 	if !l.keeper.Own {
@@ -199,10 +206,11 @@ func (k *keeper) keep(l *Loop, report any) error {
 	return nil
 }
 
-// save writes a snapshot at a position, unless there is one already.
+// save writes a snapshot at a position, unless there is one already, or the best weights have replaced
+// the last ones.
 func (k *keeper) save(l *Loop, report any) error {
 	step := l.Trainer.Steps()
-	if step == k.last || k.Own && step >= l.Steps {
+	if step == k.last || k.Own && step >= l.Steps || l.best != nil && l.best.taken {
 		return nil
 	}
 	if k.writer == nil {
@@ -221,6 +229,13 @@ func (k *keeper) save(l *Loop, report any) error {
 	}
 	k.last, k.at = step, time.Now()
 	k.written++
+	if b := l.best; b != nil && b.Step > 0 {
+		if b.lost != nil {
+			k.ended(step, b.lost)
+			return nil
+		}
+		c.Best = b.file()
+	}
 	return k.writer.Save(l.Trainer, c)
 }
 

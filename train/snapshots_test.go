@@ -182,6 +182,9 @@ func TestResumeRefuses(t *testing.T) {
 	lm.Data = "text:" + text
 	lm = begin(lm, "lm")
 	images := begin(traintest.TinyImages(), "images")
+	best := traintest.TinyImages()
+	best.Keep, best.EvalEvery = train.KeepBest, 1
+	best = begin(best, "best")
 	for _, c := range []struct {
 		of     train.Training
 		change func(*train.Training)
@@ -192,6 +195,7 @@ func TestResumeRefuses(t *testing.T) {
 		{lm, func(t *train.Training) { t.Data = "synthetic" }, `data "text", and this one has "synthetic"`},
 		{lm, func(t *train.Training) { t.ClipNorm, t.L2 = 1, 0.1 }, `clip-norm none, and this one has "1"; with l2 none, and`},
 		{images, func(t *train.Training) { t.Setup.MicroBatches = 1 }, `micro-batches "2", and this one has "1"`},
+		{best, func(t *train.Training) { t.RecomputeStatistics = 6 }, `recompute-statistics none, and this one has "6"`},
 		{images, func(t *train.Training) { t.Config.Images.Flip = true }, `data.images.flip none, and this one has "true"`},
 		{images, func(t *train.Training) { t.Model = train.Model{Name: "resnet101", Width: 4, Image: 32} }, `model "resnet50", and this one has "resnet101"`},
 	} {
@@ -265,6 +269,16 @@ func TestSnapshotsThatFail(t *testing.T) {
 	resumed()
 	heard("step-0000000006: weights.safetensors: damaged")
 	newest(6)
+
+	// What is written before the damaged one's step stays.
+	testkit.NoError(t, os.Truncate(filepath.Join(snapshot.Name(dir+"-moved", 6), "weights.safetensors"), 100))
+	tr.Steps, tr.Snapshots.Every, tr.Snapshots.Keep = 4, 1, 1
+	testkit.Must(tr.Run(t.Context(), nil))(t)
+	testkit.EqualAll(t, testkit.Must(snapshot.Steps(dir+"-moved"))(t), []int{4, 6})
+	s, damaged, err := snapshot.Newest(dir + "-moved")
+	if err != nil || len(damaged) != 1 || s.Step != 4 {
+		t.Errorf("%v, damaged %v, %v: want that of step 4", s, damaged, err)
+	}
 }
 
 // What an experiment cannot go on from is removed, as its directory is nobody else's.

@@ -274,7 +274,7 @@ func TestLoadPart(t *testing.T) {
 	file = withMetadata(t, file, func(m map[string]string) { m[train.ClassKey] = `["a","b"]` })
 	images.LoadPart, notices = file, nil
 	images.Notice = func(what string) { notices = append(notices, what) }
-	testkit.Must(images.Run(t.Context(), nil))(t)
+	testkit.Equal(t, testkit.Must(images.Run(t.Context(), nil))(t).Untrained, 0, "initial values of loaded statistics")
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+": its classes: not that of ") {
 		t.Errorf("%q", notices)
 	}

@@ -28,7 +28,7 @@ func curve(r *train.Result) plot.LinePanel {
 	for _, e := range r.Evals {
 		held = append(held, plot.Point{X: float64(e.Step), Y: e.Loss})
 	}
-	if r.Eval != nil {
+	if r.Eval != nil && r.Best == nil { // of the best weights, it is of other examples
 		held = append(held, plot.Point{X: float64(r.Eval.Step), Y: r.Eval.Loss})
 	}
 	p.Series = append(p.Series, plot.Series{Name: "held out", Lines: [][]plot.Point{held}})

@@ -298,7 +298,7 @@ func TestOtherCommands(t *testing.T) {
 	}
 	testkit.Must(os.Stat(trace))(t)
 
-	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "plan --layers 4 --devices 3 --batch 4", "plan --model resnet50 --max-batch 64 --json", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
+	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "plan --layers 4 --devices 3 --batch 4", "plan --device tpuv3 --search all --layers 4 --devices 2 --batch 4", "plan --model resnet50 --max-batch 64 --json", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
 		"bench --steps 1 --model amoebanetd --layers 3 --filters 8 --image 32 --batch 4 -m 2 -k 2 --classes 10 --aux 0.4 --cost time",
 		"bench --steps 1 --model resnet50 --width 4 --image 32 --batch 2 -k 2 --classes 10",
 		"describe --model resnet101 -k 4 --split fine", "simulate --model amoebanetd --layers 18 --filters 256 -k 8 -m 32 --batch 128 --optimizer rmsprop"} {

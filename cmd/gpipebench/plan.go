@@ -120,7 +120,7 @@ func forClusters(cmd *cobra.Command, s *simulate.Planning, orders *string) error
 	if !fs.Changed("precision") {
 		s.Precision = gpipe.BF16Weights
 	}
-	if !fs.Changed("attention") {
+	if device, err := s.Device(); err == nil && device.Accelerator.Kernels != nil && !fs.Changed("attention") { // Run returns the error
 		s.Attention = gpipe.FlashAttention
 	}
 	if !fs.Changed("sequence-parallel") {

@@ -101,7 +101,7 @@ func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	count(fs, &p.Zero, "zero", 0, 0, 3, "what replicas divide; 1: the optimiser's state, 2: gradients too, 3: weights too (FSDP)")
 	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
 	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; of less than 32 bits, there are float32 copies. fp8: of the products alone, with bf16 weights", gpipe.ParsePrecision)
-	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory", gpipe.ParseAttention)
+	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory. Devices without kernels in their files have ours alone", gpipe.ParseAttention)
 	fs.BoolVar(&p.DropScores, "drop-scores", false, "a dropout of attention's probabilities, of unfused attention")
 	fs.BoolVar(&p.Scatter, "scatter", false, "send boundaries to other nodes in shares of the T devices, which gather them there")
 	fs.BoolVar(&p.AwaitTransfers, "await-transfers", false, "devices wait for transfers between stages; otherwise they compute meanwhile")

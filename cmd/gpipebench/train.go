@@ -231,7 +231,7 @@ func printTraining(o *output, r *train.Result) error {
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
 		if percent := int(100*r.Untrained + 0.5); percent > 0 {
-			fmt.Fprintf(&b, "  after %s batch norm's moving averages, which the evaluation uses, are still %d%% initial values: train longer or lower --bn-momentum\n", units.Counted(len(r.Losses), "step"), percent)
+			fmt.Fprintf(&b, "  after %s batch norm's moving averages, which the evaluation uses, are still %d%% initial values: train longer or lower --bn-momentum\n", units.Counted(r.Eval.Step, "step"), percent)
 		}
 		printTranslation(&b, r)
 	}

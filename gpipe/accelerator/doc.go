@@ -46,8 +46,8 @@
 //     logits is then in float32, pass after pass.
 //   - Operations at which parts of a stage meet take the time of a ring, within a node at the near
 //     link's rate, between nodes each device with its share at the far link's.
-//   - The host starts operations ahead of the device: a task takes at least as long as all starts.
-//     In each sum of [Timing] the larger of both counts.
+//   - The host starts operations ahead of the device: a task takes at least as long as all starts,
+//     in every simulation. In each sum of [Timing] the larger of both counts.
 //
 // # Calibration
 //

@@ -88,14 +88,13 @@ func (t Timing) Computing() float64 { return max(t.Operations, t.Issue-t.Parts) 
 // Seconds is the time of the whole.
 func (t Timing) Seconds() float64 { return t.Computing() + t.Parts }
 
-// Timing is the roofline's time of a program by cause, for those of its layers that of accepts.
-func (a *Accelerator) Timing(p *program.Program, dt graph.DType, of func(layer int) bool) (t Timing) {
+// Timings calls each for every operation of a program, with the layer in which it begins and its
+// time by cause.
+func (a *Accelerator) Timings(p *program.Program, dt graph.DType, each func(layer int, t Timing)) {
 	var weights float64 // of the product for weights before, beside which parts may add up
 	a.Starts(p, dt, func(first int, seconds float64) {
 		in := &p.Instrs[first]
-		if !of(in.Layer) {
-			return
-		}
+		var t Timing
 		kernels := 1
 		if a.Apart && in.Accumulates() && in.Dims().M > 0 {
 			seconds += a.added(in)
@@ -107,25 +106,24 @@ func (a *Accelerator) Timing(p *program.Program, dt graph.DType, of func(layer i
 			if a.Overlap && what != program.AllGather && in.Op == "enter-grad" {
 				seconds = max(0, seconds-weights)
 			}
-			t.Parts += seconds
+			t.Parts = seconds
 		case opName(in.Op) == "attention", opName(in.Op) == "attention-grad":
-			t.Scores += seconds
-			t.Operations += seconds
+			t.Scores, t.Operations = seconds, seconds
 			kernels = a.attentionKernels(in)
 		case opName(in.Op) == "enter":
 			kernels = 0
 		default:
-			t.Operations += seconds
+			t.Operations = seconds
 		}
 		weights = 0
 		if in.Accumulates() && in.Dims().M > 0 {
 			weights = seconds
 		}
 		if a.Kernels != nil {
-			t.Issue += float64(float64(kernels) * a.Kernels.Issue)
+			t.Issue = float64(float64(kernels) * a.Kernels.Issue)
 		}
+		each(in.Layer, t)
 	})
-	return t
 }
 
 // added is the time in which a gradient of a weight is added to its accumulator, once it is in memory.

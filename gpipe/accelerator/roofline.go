@@ -30,20 +30,16 @@ import (
 // lanes. One that runs this program's kernels (Packing) computes with vectors: only
 // the output width of a product is padded.
 
-// Seconds is the roofline's time in seconds for a program that is run as a task.
-func (a *Accelerator) Seconds(p *program.Program, dt graph.DType) (sum float64) {
-	sum = a.Ops["task"].Overhead
-	a.Operations(p, dt, func(_ int, seconds float64) { sum += seconds })
-	return sum
+// Seconds is the roofline's time in seconds for a program that is run as a task: at least that in
+// which the host starts its operations.
+func (a *Accelerator) Seconds(p *program.Program, dt graph.DType) float64 {
+	t := Timing{Operations: a.Ops["task"].Overhead}
+	a.Timings(p, dt, func(_ int, of Timing) { t.Add(of) })
+	return t.Seconds()
 }
 
-// Operations calls each for every operation of a program, with the layer in which it
-// begins and its time in seconds.
-func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
-	a.Starts(p, dt, func(first int, seconds float64) { each(p.Instrs[first].Layer, seconds) })
-}
-
-// Starts is Operations with the index of the instruction at which each begins.
+// Starts calls each for every operation of a program, with the index of the instruction at which it
+// begins and the device's time in seconds.
 func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first int, seconds float64)) {
 	var arithmetic, traffic, overhead float64 // of the operation at hand, in seconds
 	first := -1

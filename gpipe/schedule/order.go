@@ -59,12 +59,13 @@ func updated(list []Task) (after []int) {
 	return after
 }
 
-// progress is how far a list is with a chunk: the micro-batch that is due of each.
+// progress is how far a list is with a chunk: the micro-batch that is due of each. Its slices grow
+// with the list, since a file may name a large micro-batch and have few tasks.
 type progress struct {
 	forward, input, weights int
-	keeps                   []bool
-	split                   []bool
-	read                    []int // the version of the weights that F has read
+	keeps                   []bool // of each F
+	read                    []int  // the version of the weights that F has read
+	split                   []bool // of each B or I
 }
 
 // inWords is a task of a device that has these stages: F0, or 2F0 if it has several.
@@ -80,9 +81,6 @@ func (t Task) inWords(stages []int) string {
 func complete(list []Task, stages []int, micro int) error {
 	chunks := len(stages)
 	at := make([]progress, chunks)
-	for i := range at {
-		at[i] = progress{keeps: make([]bool, micro), split: make([]bool, micro), read: make([]int, micro)}
-	}
 	newest := 0 // version of the weights
 	var before Task
 	for i, t := range list {
@@ -106,7 +104,7 @@ func complete(list []Task, stages []int, micro int) error {
 			if err = due(c.forward); err == nil && (t.Version < 0 || t.Version > newest) {
 				err = fmt.Errorf("%s reads version %d of the weights: want 0 to %d, those that are made", name(), t.Version, newest)
 			}
-			c.keeps[t.Micro], c.read[t.Micro] = t.Keep, t.Version
+			c.keeps, c.read = append(c.keeps, t.Keep), append(c.read, t.Version)
 			c.forward++
 		case Recompute:
 			next := Task{Kind: BackwardInput, Micro: t.Micro, Chunk: t.Chunk, Version: t.Version}
@@ -131,7 +129,8 @@ func complete(list []Task, stages []int, micro int) error {
 				err = due(c.input)
 			}
 			c.input++
-			if c.split[t.Micro] = t.Kind == BackwardInput; !c.split[t.Micro] && err == nil {
+			c.split = append(c.split, t.Kind == BackwardInput)
+			if t.Kind == Backward && err == nil {
 				if err = due(c.weights); err != nil {
 					w := Task{Kind: BackwardWeights, Micro: c.weights, Chunk: t.Chunk}
 					err = fmt.Errorf("%s comes before %s", name(), w.inWords(stages))

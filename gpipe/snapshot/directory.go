@@ -72,13 +72,15 @@ func Newest(dir string) (newest *Snapshot, damaged []error, err error) {
 	return nil, nil, nil
 }
 
-// Prune removes all snapshots of a directory but the newest ones.
-func Prune(dir string, keep int) error {
+// Prune removes all snapshots of a directory up to a step but the newest of them. Later ones, which
+// a training that goes on from an earlier one found damaged, stay and are not counted.
+func Prune(dir string, upTo, keep int) error {
 	steps, err := Steps(dir)
 	if err != nil {
 		return err
 	}
-	for _, step := range steps[:max(0, len(steps)-keep)] {
+	end, _ := slices.BinarySearch(steps, upTo+1)
+	for _, step := range steps[:max(0, end-keep)] {
 		if err := files.RemoveDir(Name(dir, step)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -27,6 +27,7 @@ type Contents struct {
 	Settings map[string]string // what decides the bits of the steps that follow, by name
 	About    map[string]string // what decides nothing, such as the program's version
 	Progress []byte            // JSON of the program that trains; nil: none
+	Best     string            // a file with the best weights so far, which is copied; "": none
 }
 
 // The files of a snapshot besides the optimiser's.
@@ -34,6 +35,7 @@ const (
 	manifestFile = "manifest.json"
 	weightsFile  = "weights.safetensors"
 	averageFile  = "average.safetensors"
+	bestFile     = "best.safetensors"
 	progressFile = "progress.json"
 )
 
@@ -77,6 +79,9 @@ func Write(dir string, c Contents) error {
 	if c.Progress != nil {
 		all = append(all, file{progressFile, func(w io.Writer) error { _, err := w.Write(c.Progress); return err }})
 	}
+	if c.Best != "" {
+		all = append(all, file{bestFile, func(w io.Writer) error { return copyTo(w, c.Best) }})
+	}
 	m.Files = make([]File, len(all))
 	return files.WriteDir(Name(dir, s.Steps), func(own string) error {
 		var group errgroup.Group // the disk writes one file while the sum of another is computed
@@ -97,6 +102,16 @@ func Write(dir string, c Contents) error {
 		_, err = writeFile(own, manifestFile, func(w io.Writer) error { _, err := w.Write(text); return err })
 		return err
 	})
+}
+
+func copyTo(w io.Writer, name string) error {
+	r, _, err := files.OpenRegular(name, files.Kind{What: "a file of weights", Bytes: math.MaxInt64})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.CopyBuffer(w, r, make([]byte, 1<<20))
+	return err
 }
 
 // writeFile writes a file and describes it.
@@ -244,6 +259,14 @@ func (s *Snapshot) Progress() ([]byte, error) {
 	}
 	text, err := files.Read(filepath.Join(s.Name, progressFile), files.Kind{What: "a snapshot's progress", Bytes: maxProgress})
 	return bytes.TrimSpace(text), err
+}
+
+// Best is the name of the file with the best weights so far, "" if there is none.
+func (s *Snapshot) Best() string {
+	if !s.has(bestFile) {
+		return ""
+	}
+	return filepath.Join(s.Name, bestFile)
 }
 
 // Limits on what is read as a whole.

@@ -132,7 +132,7 @@ func TestLinkedSnapshot(t *testing.T) {
 	if s, damaged, err := Newest(dir); err != nil || s == nil || s.Step != 2 || len(damaged) > 0 {
 		t.Errorf("%v, %v, %v", s, damaged, err)
 	}
-	testkit.Equal(t, Prune(dir, 0), nil)
+	testkit.Equal(t, Prune(dir, 9, 0), nil)
 	if left, err := os.ReadDir(elsewhere); err != nil || len(left) == 0 {
 		t.Errorf("%v, %v", left, err)
 	}
@@ -252,7 +252,7 @@ func TestStrangeManifests(t *testing.T) {
 	}
 }
 
-// Only the newest stay, however many there are.
+// Only the newest up to a step stay, however many there are, and all later ones.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	kept(t, dir, 4)
@@ -260,11 +260,11 @@ func TestPrune(t *testing.T) {
 		testkit.NoError(t, os.Mkdir(filepath.Join(dir, foreign), 0o700))
 	}
 	for _, c := range []struct {
-		keep int
-		want []int
-	}{{5, []int{1, 2, 3, 4}}, {2, []int{3, 4}}, {1, []int{4}}} {
-		testkit.NoError(t, Prune(dir, c.keep))
-		testkit.EqualAll(t, testkit.Must(Steps(dir))(t), c.want, "of %d", c.keep)
+		upTo, keep int
+		want       []int
+	}{{4, 5, []int{1, 2, 3, 4}}, {2, 1, []int{2, 3, 4}}, {9, 2, []int{3, 4}}, {3, 1, []int{3, 4}}, {4, 1, []int{4}}} {
+		testkit.NoError(t, Prune(dir, c.upTo, c.keep))
+		testkit.EqualAll(t, testkit.Must(Steps(dir))(t), c.want, "up to %d, of %d", c.upTo, c.keep)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
 		t.Errorf("%v", entries)

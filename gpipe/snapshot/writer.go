@@ -23,7 +23,8 @@ type Writer struct {
 
 // NewWriter makes a directory for snapshots, unless it is there, and keeps other writers
 // out of it until Close. It checks that files can be made in it, and removes what killed
-// writers have left. keep is the number of newest snapshots that stay. ended is called for
+// writers have left. keep is the number of newest snapshots that stay, of those up to the one just
+// written. ended is called for
 // each snapshot with the reason why it was not written, or nil, by the method that learns of
 // it; if it was not, older ones stay.
 func NewWriter(dir string, keep int, ended func(step int, err error)) (*Writer, error) {
@@ -86,7 +87,7 @@ func (w *Writer) write(c Contents) (err error) {
 	if err := Write(w.dir, c); err != nil {
 		return err
 	}
-	return Prune(w.dir, w.keep)
+	return Prune(w.dir, c.State.Steps, w.keep)
 }
 
 // Close waits until no snapshot is being written, and lets other writers in.

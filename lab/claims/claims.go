@@ -388,8 +388,8 @@ func (c *Claim) validate(l *Ledger) (field string, err error) {
 		if experiment, primary, ok := strings.Cut(c.Design, "/"); !ok || experiment == "" || primary == "" {
 			return "design", fmt.Errorf("%s: want EXPERIMENT/PRIMARY", printable.Quoted(c.Design))
 		}
-		if c.Kind != StandIn || len(c.Check)+len(c.FalsifiedBy) > 0 || c.Tolerance != "" {
-			return "design", errors.New("want a stand-in without check, tolerance and falsified_by, as the design judges it")
+		if c.Kind != StandIn && c.Kind != Extension || len(c.Check)+len(c.FalsifiedBy) > 0 || c.Tolerance != "" {
+			return "design", errors.New("want a stand-in or an extension without check, tolerance and falsified_by, as the design judges it")
 		}
 	} else if c.Kind.judged() != (len(c.Check) > 0) {
 		return "check", map[bool]error{true: errors.New("want an expression"), false: fmt.Errorf("%s is not judged: figures that decide nothing are among shows", c.Kind)}[c.Kind.judged()]

@@ -81,7 +81,7 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 		{"kind: ratio", "kind: not here", "claims.yaml:11:5: claims.0.check: not here is not judged"},
 		{"kind: ratio", "kind: stand-in", "claims.yaml:4:5: claims.0.stand_in: want what stands in"},
 		{"tolerance: near\n", "tolerance: near\n    design: some\n", `claims.yaml:11:5: claims.0.design: "some": want EXPERIMENT/PRIMARY`},
-		{"tolerance: near\n", "tolerance: near\n    design: some/one\n", "claims.yaml:11:5: claims.0.design: want a stand-in without check"},
+		{"tolerance: near\n", "tolerance: near\n    design: some/one\n", "claims.yaml:11:5: claims.0.design: want a stand-in or an extension without check"},
 		{"check: {measured: 'cell(\"t\", \"v\", \"k\", {x})'}", "kind: not yet", "claims.yaml:11:5: claims.0"},
 		{"- {x: 2}", "- {x: 1.05}", "claims.yaml:10:5: claims.0.tolerance: near: 1, no effect, is within it of 1.05: want one of the gain (each 1)"},
 		{"tolerance: near", "tolerance: near\n    unstated: {what: M, range: {modelled: 'span(1, 2)'}}", `claims.yaml:11:5: claims.0.unstated: "modelled": want a basis of the check, of a ratio`},

@@ -25,8 +25,12 @@ type Compared struct {
 	P          float64  `json:"p"`          // the least level at which there would be a verdict
 	Detectable float64  `json:"detectable"` // the least effect that is seen at 80% power
 	Gates      []Passed `json:"gates,omitempty"`
+	// Unfinished says how many of the seeds have run; "": all have.
+	Unfinished string `json:"unfinished,omitempty"`
 	// Exploratory is why the design was not registered; "": it was.
 	Exploratory string `json:"exploratory,omitempty"`
+
+	signs string // of a test of signs
 }
 
 // Passed is a condition of competence and whether it is met.
@@ -36,7 +40,14 @@ type Passed struct {
 }
 
 func (c *Compared) String() string {
-	return fmt.Sprintf("%+.3g [%+.3g, %+.3g] %s (%d seeds, %.4g%% interval)", c.Mean, c.Low, c.High, c.Unit, c.Seeds, 100*(1-c.Level))
+	if c.signs != "" {
+		return fmt.Sprintf("%s (p = %.2g, level %.2g)", c.signs, c.P, c.Level)
+	}
+	margin := ""
+	if c.Margin > 0 {
+		margin = fmt.Sprintf(", margin %g", c.Margin)
+	}
+	return fmt.Sprintf("%+.3g [%+.3g, %+.3g] %s (%d seeds, %.4g%% interval%s)", c.Mean, c.Low, c.High, c.Unit, c.Seeds, 100*(1-c.Level), margin)
 }
 
 // judged is a family with its verdicts.
@@ -122,12 +133,26 @@ func (v *Judgement) compare(e *evaluator) error {
 	i := slices.IndexFunc(f.results, func(r verdict.Result) bool { return r.Name == primary })
 	r := f.results[i]
 	v.Verdict, v.Why = verdictsOf[r.Verdict], r.Why
+	if v.Kind == Extension {
+		switch r.Verdict {
+		case verdict.Agrees:
+			v.Verdict = Holds
+		case verdict.Disagrees, verdict.NoDifference:
+			v.Verdict = DoesNotHold
+		}
+	}
 	if r.Verdict == verdict.Open && r.Seeds > 0 {
 		v.Why += " (" + f.Unit(primary) + ")"
 	}
 	v.Compared = &Compared{
 		Seeds: r.Seeds, Mean: r.Mean, SD: r.SD, Low: r.Low, High: r.High, Unit: f.Unit(primary), Margin: f.Comparisons[i].Margin,
-		Level: r.Level, P: r.P, Detectable: r.Detectable, Exploratory: f.Exploratory,
+		Level: r.Level, P: r.P, Detectable: r.Detectable, Exploratory: f.Exploratory, Unfinished: f.Unfinished(),
+	}
+	if c := f.Comparisons[i]; c.Test == verdict.Sign {
+		v.Compared.signs = lab.Signs(c, r.Seeds)
+	}
+	if v.waits() && v.Compared.Unfinished != "" {
+		v.Why = v.Compared.Unfinished + "; " + v.Why
 	}
 	for _, g := range f.Gates {
 		if g.Concerns(primary) {
@@ -139,6 +164,11 @@ func (v *Judgement) compare(e *evaluator) error {
 	}
 	v.Shown = slices.Insert(v.Shown, 0, v.Compared.String())
 	return nil
+}
+
+// waits reports whether trainings to come decide.
+func (v *Judgement) waits() bool {
+	return v.Verdict == JudgedAtFull || v.Verdict == Undecided && v.Compared != nil && v.Compared.Unfinished != ""
 }
 
 // checkDesign refuses a claim on what a design judges that does not name it: a point estimate must

@@ -24,6 +24,35 @@ func made(profile string, gates []lab.Gate, means ...float64) *judged {
 	return &judged{Family: f, experiment: "x", cost: records.Cost{Seconds: 7}}
 }
 
+// judgement is a claim's on the first primary of a family.
+func judgement(t *testing.T, kind Kind, of *judged) Judgement {
+	t.Helper()
+	tables := claimTables()
+	testkit.NoError(t, of.judge(tables))
+	e := newEvaluator(tables)
+	e.families = map[string]*judged{"x": of}
+	return testkit.Must(Claim{Kind: kind, Design: "x/a"}.judge(e))(t)
+}
+
+// What no paper says holds or does not; what a look leaves open waits for the next; and signs are counted.
+func TestVerdictsOfOtherDesigns(t *testing.T) {
+	for mean, want := range map[float64]Verdict{1: Holds, -1: DoesNotHold, 0.7: Undecided} {
+		testkit.Equal(t, judgement(t, Extension, made("full", nil, mean)).Verdict, want, "an extension with a mean of %g", mean)
+	}
+	of := made("full", nil, 0.7)
+	if got := judgement(t, StandIn, of); got.waits() {
+		t.Errorf("%+v waits", got)
+	}
+	of.Looks["full"], of.Seeds = []int{6, 12}, make([]uint64, 12)
+	if got := judgement(t, StandIn, of); !got.waits() || !strings.HasPrefix(got.Why, "6 of 12 seeds have run; an effect below ") {
+		t.Errorf("%s, %q: want it to wait", got.Verdict, got.Why)
+	}
+	of = made("full", nil, 0)
+	of.Primaries[0].Test, of.Comparisons[0].Test, of.Comparisons[0].Margin = verdict.Sign, verdict.Sign, 0
+	of.Comparisons[0].Differences[0] = []float64{1, 1, 1, 1, -1, 0}
+	testkit.Equal(t, judgement(t, StandIn, of).Shown[0], "so with 4 of 6 seeds, the other way with 1 (p = 0.38, level 0.05)")
+}
+
 // A claim that names a primary has its verdict by the design: competence first, and the interval at
 // the level that Holm leaves it in its family. Its kind is the same whatever that is.
 func TestVerdictsByDesign(t *testing.T) {
@@ -47,11 +76,7 @@ func TestVerdictsByDesign(t *testing.T) {
 		{"a gate of others", made("full", []lab.Gate{{That: "all is well", Holds: small.Holds, For: []string{"b"}}}, 1, 1), Agrees, "", "+1 ["},
 		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "registered on 2026-12-01, not run to its end", "+1.00 [+0.26, +1.74] points (6 seeds)"},
 	} {
-		tables := claimTables()
-		testkit.NoError(t, c.is.judge(tables))
-		e := newEvaluator(tables)
-		e.families = map[string]*judged{"x": c.is}
-		got := testkit.Must(Claim{Kind: StandIn, Design: "x/a"}.judge(e))(t, "%s", c.name)
+		got := judgement(t, StandIn, c.is)
 		if got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {
 			t.Errorf("%s: %s, %q, %q; want %s, %q, %q", c.name, got.Verdict, got.Why, got.Shown, c.want, c.why, c.shown)
 		}

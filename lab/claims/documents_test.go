@@ -240,7 +240,7 @@ func (d document) generated(kind, id, more string) (string, error) {
 // headline is the table of a paper's main sentences, whose evidence are links.
 func (d document) headline(v *claims.Verification) string {
 	var b strings.Builder
-	b.WriteString("| the paper says | outcome | paper | here |\n|---|---|---|---|")
+	b.WriteString("**" + v.Answer() + "**\n\n| the paper says | outcome | paper | here |\n|---|---|---|---|")
 	for i, row := range v.HeadlineTable().Printed() {
 		verdict := string(v.Headline[i].Verdict)
 		outcome := strings.Replace(row[1], verdict, "**"+verdict+"**", 1)

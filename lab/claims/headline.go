@@ -113,7 +113,7 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 			list = &o.For
 		case stance < 0:
 			list = &o.Against
-		case c.Verdict == JudgedAtFull:
+		case c.waits():
 			list = &o.Pending
 		case c.Verdict == Unstated:
 			list = &o.Beside
@@ -199,17 +199,19 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			if f.Over != "" {
 				f.Here += " (" + f.Over + " over settings that the paper does not state)"
 			}
+			if f.Verdict == JudgedAtFull {
+				f.Here += ", in small, which decides nothing"
+			}
 			here = append(here, f.Of+": "+f.Here)
-		}
-		figures := strings.Join(here, "; ")
-		if o.Verdict == RowPending {
-			figures = "in small, which decides nothing: " + figures
 		}
 		outcome := string(o.Verdict)
 		switch {
 		case o.Verdict == RowInPart:
 			all := len(o.For) + len(o.Against) + len(o.Open) + len(o.Pending) + len(o.Beside)
 			outcome += fmt.Sprintf(" (%d of %d claims", len(o.For), all)
+			if 2*len(o.For) < all {
+				outcome += ": " + strings.Join(o.For, ", ")
+			}
 			if len(o.Against) > 0 {
 				outcome += "; differs: " + strings.Join(o.Against, ", ")
 			}
@@ -225,7 +227,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		case o.Why != "":
 			outcome += ": " + o.Why
 		}
-		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), figures, strings.Join(o.records, ", "))
+		t.Add(o.Says+" ("+o.Where+")", outcome, cmp.Or(strings.Join(paper, "; "), "-"), strings.Join(here, "; "), strings.Join(o.records, ", "))
 	}
 	return t
 }

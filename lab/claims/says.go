@@ -33,12 +33,18 @@ func (v *Verification) Says() string {
 	if of(Count) > 0 && of(Trend) > 0 {
 		says = append(says, fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)))
 	}
-	if n := of(StandIn) - of(StandIn, JudgedAtFull); n > 0 {
-		says = append(says, fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here.",
-			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided), of(StandIn, CannotTell)))
+	waiting := 0
+	for _, c := range facts {
+		if c.Kind == StandIn && c.waits() {
+			waiting++
+		}
 	}
-	if n := of(StandIn, JudgedAtFull); n > 0 {
-		says = append(says, fmt.Sprintf("%d more wait for trainings of profile full.", n))
+	if n := of(StandIn) - waiting; n > 0 {
+		says = append(says, fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here.",
+			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided, JudgedAtFull)-waiting, of(StandIn, CannotTell)))
+	}
+	if waiting > 0 {
+		says = append(says, fmt.Sprintf("%d more wait for trainings of profile full.", waiting))
 	}
 	return strings.Join(says, " ")
 }
@@ -57,4 +63,37 @@ func (v *Verification) InSmall() *lab.Table {
 		}
 	}
 	return t
+}
+
+// Answer counts what the papers' main sentences come to; "" if there are none.
+func (v *Verification) Answer() string {
+	if len(v.Headline) == 0 {
+		return ""
+	}
+	var each []string
+	for _, verdict := range []struct {
+		is        RowVerdict
+		one, more string
+	}{
+		{RowHolds, "holds", "hold"}, {RowInPart, "holds in part", "hold in part"}, {RowDiffer, "differs", "differ"},
+		{RowOpen, "cannot be told here", "cannot be told here"}, {RowPending, "is not decided yet", "are not decided yet"},
+		{RowMissing, "is not measured", "are not measured"},
+	} {
+		n := 0
+		for _, o := range v.Headline {
+			if o.Verdict == verdict.is {
+				n++
+			}
+		}
+		switch {
+		case n == 1:
+			each = append(each, "1 "+verdict.one)
+		case n > 1:
+			each = append(each, fmt.Sprintf("%d %s", n, verdict.more))
+		}
+	}
+	if last := len(each) - 1; last > 0 {
+		each = append(each[:last-1], each[last-1]+" and "+each[last])
+	}
+	return fmt.Sprintf("Of the %d main sentences below, %s.", len(v.Headline), strings.Join(each, ", "))
 }

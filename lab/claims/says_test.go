@@ -47,3 +47,13 @@ func TestSays(t *testing.T) {
 		testkit.Equal(t, int(sum), len(v.Claims)-1, "%s counts %v", table.ID, sum)
 	}
 }
+
+// The reader's first question has a sentence.
+func TestAnswer(t *testing.T) {
+	v := &Verification{}
+	testkit.Equal(t, v.Answer(), "")
+	v.Headline = []Outcome{{Verdict: RowInPart}}
+	testkit.Equal(t, v.Answer(), "Of the 1 main sentences below, 1 holds in part.")
+	v.Headline = []Outcome{{Verdict: RowPending}, {Verdict: RowHolds}, {Verdict: RowPending}, {Verdict: RowDiffer}}
+	testkit.Equal(t, v.Answer(), "Of the 4 main sentences below, 1 holds, 1 differs and 2 are not decided yet.")
+}

@@ -170,8 +170,11 @@ func (v *Verification) writeHeadline(b *strings.Builder) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%s\n\n", t.Title)
 	fits := func(line string) bool { return len(line) <= 94 }
+	for _, line := range printable.Fold(t.Title+" "+v.Answer(), fits) {
+		fmt.Fprintf(b, "%s\n", line)
+	}
+	b.WriteString("\n")
 	for _, row := range t.Printed() {
 		for _, line := range printable.Fold(row[0], fits) {
 			fmt.Fprintf(b, "%s\n", line)

@@ -14,6 +14,8 @@ import (
 // pageClaims are the verdicts on a paper's claims.
 type pageClaims struct {
 	Of string // what they are about
+	// Answer counts what the main sentences come to.
+	Answer string
 	// Headline is what the main sentences come to, each with its first figure.
 	Headline []pageSentence
 	Figures  *pageTable // the same with all figures
@@ -93,7 +95,7 @@ func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), 
 
 // newPageClaims is what a page shows of verdicts.
 func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
-	c = &pageClaims{Of: v.Subjects(), Says: v.Says(), Total: len(v.Claims)}
+	c = &pageClaims{Of: v.Subjects(), Says: v.Says(), Answer: v.Answer(), Total: len(v.Claims)}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}

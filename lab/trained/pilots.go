@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/gpipe"
 	"gpipebench/internal/progress"
 	"gpipebench/lab"
 	"gpipebench/lab/records"
@@ -110,14 +109,12 @@ func (f *Frame) making(size Size) func(context.Context, train.Training) (*Trial,
 
 func (f *Frame) makePilot(ctx context.Context, size Size, t train.Training) (any, string, error) {
 	trial, err := f.making(size)(ctx, t)
-	var bad *gpipe.NonFiniteError
 	switch {
-	case errors.As(err, &bad):
-		return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
 	case err != nil:
 		return nil, "", err
-	}
-	if trial.Reached != nil {
+	case trial.NonFinite != "":
+		return &pilot{NonFinite: trial.NonFinite}, trial.NonFinite, nil
+	case trial.Reached != nil:
 		return &pilot{Trial: trial}, trial.ended(), nil
 	}
 	return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil

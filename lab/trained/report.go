@@ -61,6 +61,13 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 		return nil, err
 	}
 	notes, verdict := r.repeated()
+	for _, a := range r.Results {
+		for _, run := range a.Runs {
+			if run.NonFinite != "" {
+				notes = append(notes, fmt.Sprintf("A training of %s ended at step %d with a value that is not finite; it counts as a guesser.", a.label(), run.Ended))
+			}
+		}
+	}
 	report.Tables[0].Notes, report.Verdict = append(report.Tables[0].Notes, notes...), verdict
 	return report, nil
 }

@@ -64,10 +64,11 @@ type Trial struct {
 	Curve     []float64             `json:"curve,omitempty"`          // training losses, means of every hundredth of the steps
 	Along     []float64             `json:"held_out_along,omitempty"` // held-out losses at the training's evaluations, where the last weights are kept
 	Learnt    int                   `json:"learnt_targets,omitempty"` // that it was trained on
-	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations; 0: it made all steps
+	Ended     int                   `json:"ended_at_step,omitempty"`  // by its evaluations or NonFinite; 0: it made all steps
 	Reached   *Reached              `json:"reached,omitempty"`        // of a training until an accuracy
 	Best      *train.Best           `json:"best,omitempty"`           // the evaluation whose weights were kept; nil: they are the last
 	*Watched                        // nil: it was not
+	NonFinite string                `json:"non_finite,omitempty"` // the value with which it ended; its scores are a guesser's. "": none
 	SHA256    string                `json:"weights_sha256"`
 	Params    int64                 `json:"params"`
 	Partition []int                 `json:"partition"`
@@ -86,6 +87,9 @@ func (t *Trial) Check() error {
 			return errors.New("no losses, targets or languages of a training that was watched")
 		}
 	}
+	if t.NonFinite != "" {
+		return nil
+	}
 	if err := records.CheckHash("weights_sha256", t.SHA256); err != nil || t.Reached == nil {
 		return err
 	}
@@ -95,6 +99,8 @@ func (t *Trial) Check() error {
 // ended says in a few words how a training ended.
 func (t *Trial) ended() string {
 	switch {
+	case t.NonFinite != "":
+		return t.NonFinite
 	case t.Reached != nil:
 		return t.Reached.String()
 	case t.Watched != nil && t.Collapsed > 0:
@@ -222,7 +228,7 @@ func Kept(t train.Training, log *records.Log, sample string) train.Training {
 }
 
 // Train trains, saves the weights if they have a file, and evaluates, or also translates, once
-// at the end.
+// at the end. One that ends with a value that is not finite is no better than a guesser, and scored as one.
 func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
@@ -253,11 +259,19 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 			return err
 		}
 	}
-	if err := l.Run(ctx, hooks); err != nil {
+	var bad *gpipe.NonFiniteError
+	if err := l.Run(ctx, hooks); errors.As(err, &bad) {
+		r.NonFinite, r.Ended = bad.Error(), len(soFar.Losses)+1
+	} else if err != nil {
 		return nil, err
 	}
 	r.learnt(soFar.Losses)
 	r.Learnt, r.Along = soFar.Targets, soFar.Along
+	if r.NonFinite != "" {
+		r.outcome(l, guessed(l.Source))
+		r.Seconds = l.Earlier() + time.Since(start).Seconds()
+		return r, nil
+	}
 	if l.Steps < steps {
 		r.Ended = l.Steps
 	}

@@ -77,3 +77,26 @@ func TestTrialsHaveTheSameData(t *testing.T) {
 		t.Errorf("records of other data: %v", err)
 	}
 }
+
+// A training in which a value is not finite does not end the others: it has a guesser's scores, and a note.
+func TestNonFiniteTraining(t *testing.T) {
+	x := mustRead(t, translators)
+	f, size := &x.Spec.Frame, x.Spec.Profiles["smoke"]
+	training := f.Training(size, f.Arms[0], 1)
+	training.Optimizer, training.LR = "sgd", 1e38
+	ended := testkit.Must(Train(t.Context(), training))(t)
+	if l := ended.Languages[0]; ended.NonFinite == "" || ended.Ended != 2 || ended.HeldOut != l.Loss || l.Loss < 4 || *l.ChrF != 0 || ended.Check() != nil {
+		t.Errorf("%+v", ended)
+	}
+	log := records.New(x.Key("smoke"))
+	for _, a := range f.Arms {
+		for _, of := range f.grid(size, a, size.Pilots.Rates) {
+			add(t, log, of.Sample(101), 101, pilot{Trial: trial(1, of.Training(1).LR, 1)})
+		}
+		for _, seed := range size.Seeds {
+			add(t, log, f.arm(size, a, 0.01).Sample(seed), seed, ended)
+		}
+	}
+	r := testkit.Must(x.Report(log, nil))(t)
+	testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), "A training of other ended at step 2 with a value that is not finite; it counts as a guesser.")
+}

@@ -158,15 +158,26 @@ func (w Watch) evaluate(ctx context.Context, l *train.Loop, r *Trial) error {
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad) || err == nil && (math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0)):
-		e = &train.Evaluation{Loss: exactmath.Log(float64(l.Source.Vocab()))}
-		for _, language := range l.Source.(*datasets.Translation).Languages() {
-			e.Languages = append(e.Languages, train.LanguageScore{Name: language.Name, Loss: e.Loss})
-		}
+		e = guessed(l.Source)
 	case err != nil:
 		return err
 	}
 	r.outcome(l, e)
 	return nil
+}
+
+// guessed is the score of a guesser, to which all outcomes are equally likely.
+func guessed(s datasets.Source) *train.Evaluation {
+	likely := 1 / float64(s.Vocab())
+	e := &train.Evaluation{Accuracy: likely, Loss: -exactmath.Log(likely)}
+	if pairs, ok := s.(*datasets.Translation); ok {
+		for _, l := range pairs.Languages() {
+			e.Languages = append(e.Languages, train.LanguageScore{
+				Name: l.Name, Train: l.Train, Dropped: l.Dropped, Share: l.Share, Loss: e.Loss, Accuracy: likely, ChrF: new(float64), Smoothed: new(float64),
+			})
+		}
+	}
+	return e
 }
 
 // look examines the predictions of a batch's targets.
@@ -232,10 +243,18 @@ func clippedBefore(w *Watched) float64 {
 	return largest
 }
 
+// largestNorm is the largest norm of a gradient over the median; infinite where a step had no finite one.
+func largestNorm(w *Watched) float64 {
+	if w.EndedBy != "" {
+		return math.Inf(1)
+	}
+	return w.Norm
+}
+
 // watched are what was seen of a training, by the names of scores.
 var watched = map[string]func(*Watched) float64{
 	"collapsed":   func(w *Watched) float64 { return float64(min(w.Collapsed, 1)) },
-	"norm":        func(w *Watched) float64 { return w.Norm },
+	"norm":        largestNorm,
 	"peaky":       mostPeaky,
 	"clipped":     clippedBefore,
 	"first logit": func(w *Watched) float64 { return w.Looks[0].Largest },

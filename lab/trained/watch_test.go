@@ -114,6 +114,9 @@ func TestWatch(t *testing.T) {
 	if err != nil || !slices.Equal(scores["fast"]["collapsed"], []float64{1, 1}) || !slices.Equal(scores["slow"]["collapsed"], []float64{0, 0}) || len(scores["slow"]["peaky"]) != 2 {
 		t.Errorf("scores %v, %v", scores, err)
 	}
+	if w := (&Watched{EndedBy: "NaN", Norm: 3}); !math.IsInf(watched["norm"](w), 1) {
+		t.Error("a step without a finite gradient has no largest norm")
+	}
 	broken := *fast.Runs[0]
 	broken.Watched = &Watched{EndedBy: "NaN", Looks: broken.Looks}
 	testkit.Fails(t, broken.Check())

@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Signs are the signs of differences: 1, 0 or -1 for each.
+// Signs are the signs of differences: 1, 0 or -1 for each; 0 of two that are both infinite.
 func Signs(differences []float64) []float64 {
 	signs := make([]float64, len(differences))
 	for i, d := range differences {
-		if d != 0 {
+		if d < 0 || d > 0 {
 			signs[i] = math.Copysign(1, d)
 		}
 	}
@@ -19,10 +19,10 @@ func Signs(differences []float64) []float64 {
 }
 
 // signs are how many of n differences are above 0 and below it.
-type signs struct{ plus, minus, n int }
+type signs struct{ plus, minus int }
 
 func newSigns(differences []float64) signs {
-	s := signs{n: len(differences)}
+	var s signs
 	for _, d := range differences {
 		switch {
 		case d > 0:
@@ -34,12 +34,15 @@ func newSigns(differences []float64) signs {
 	return s
 }
 
+// mean is the mean sign of the differences that are not 0; 0 if there are none.
+func (s signs) mean() float64 { return float64(s.plus-s.minus) / float64(max(1, s.plus+s.minus)) }
+
 // above and below are by the exact test of whether both signs are equally likely, which is about 0, the
 // only margin that there is.
 func (s signs) above(float64) float64 { return min(1, 2*tail(s.plus, s.plus+s.minus, 0.5)) }
 func (s signs) below(float64) float64 { return min(1, 2*tail(s.minus, s.plus+s.minus, 0.5)) }
 
-// ends are of the mean sign, by those of the share above 0 among the differences that are not 0 (Clopper and
+// ends are of the mean sign of the differences that are not 0, by those of the share above 0 (Clopper and
 // Pearson, Biometrika 26, 1934).
 func (s signs) ends(level float64) (low, high float64) {
 	least, most := 0.0, 1.0
@@ -49,8 +52,7 @@ func (s signs) ends(level float64) (low, high float64) {
 	if s.minus > 0 {
 		most = mathext.InvRegIncBeta(float64(s.plus+1), float64(s.minus), 1-level/2)
 	}
-	scale := float64(s.plus+s.minus) / float64(s.n)
-	return (2*least - 1) * scale, (2*most - 1) * scale
+	return 2*least - 1, 2*most - 1
 }
 
 // tail is the probability of k or more of n, each with probability p.
@@ -80,4 +82,10 @@ func detectableSigns(n int, level float64) float64 {
 		}
 	}
 	return 2*hi - 1
+}
+
+// Tally counts the seeds whose difference is above 0, and below it, of a comparison's first part.
+func (c Comparison) Tally(seeds int) (above, below int) {
+	s := newSigns(c.Differences[0][:seeds])
+	return s.plus, s.minus
 }

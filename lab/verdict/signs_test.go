@@ -29,20 +29,26 @@ func TestSigns(t *testing.T) {
 		r := testkit.Must(d.Judge([]Comparison{{Name: "c", Test: Sign, Differences: [][]float64{pairsOf(12, c.above, c.below)}}}))(t)[0]
 		testkit.Equal(t, r.Verdict, c.want, "%d and %d", c.above, c.below)
 		testkit.Near(t, r.P, c.p, 1e-9, "%d and %d: p", c.above, c.below)
-		testkit.Near(t, r.Mean, float64(c.above-c.below)/12, 1e-12, "%d and %d: mean", c.above, c.below)
+		testkit.Near(t, r.Mean, float64(c.above-c.below)/float64(max(1, c.above+c.below)), 1e-12, "%d and %d: mean", c.above, c.below)
 		if (r.Low > 0) != (c.want == Agrees) || (r.High < 0) != (c.want == Disagrees) {
 			t.Errorf("%d and %d: an interval from %v to %v", c.above, c.below, r.Low, r.High)
 		}
 	}
-	// 6 of 6: Clopper and Pearson's lower end is (level/2)^(1/6), of all 12 a half.
+	// 6 of 6: Clopper and Pearson's lower end is (level/2)^(1/6), however many are 0.
 	lo, hi := newSigns(pairsOf(12, 6, 0)).ends(0.05)
-	testkit.Near(t, lo, (2*math.Pow(0.025, 1.0/6)-1)/2, 1e-9, "lower end")
-	testkit.Near(t, hi, 0.5, 1e-9, "upper end")
+	testkit.Near(t, lo, 2*math.Pow(0.025, 1.0/6)-1, 1e-9, "lower end")
+	testkit.Near(t, hi, 1, 1e-9, "upper end")
+	// What never differs may do so either way, and two infinite ones are alike.
+	lo, hi = newSigns(make([]float64, 3)).ends(0.05)
+	testkit.Equal(t, [2]float64{lo, hi}, [2]float64{-1, 1}, "of none")
+	if got := Signs([]float64{math.Inf(1) - math.Inf(1), math.Inf(1)}); !slices.Equal(got, []float64{0, 1}) {
+		t.Errorf("signs of infinite differences: %v", got)
+	}
 	// Of 12 signs 10 must be equal (p = 158/4096): at 80% power 10 or more with probability pi.
 	seen := detectableSigns(12, 0.05)
 	testkit.Near(t, tail(10, 12, (1+seen)/2), 0.8, 1e-6, "%v is seen in a share of", seen)
 	testkit.Equal(t, detectableSigns(4, 0.05), 1, "of 4 signs")
-	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}, {Items: 1}} {
+	for _, c := range []Comparison{{Margin: 1}, {Claimed: Same, Margin: 1}} {
 		c.Test, c.Differences = Sign, [][]float64{{1}}
 		testkit.Refused(Design{Level: 0.05, Looks: []int{2}}.Judge([]Comparison{c}))(t)
 	}

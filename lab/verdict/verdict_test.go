@@ -163,13 +163,20 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// What items add: the interval is wider, with more degrees of freedom.
-func TestItems(t *testing.T) {
-	differences := [][]float64{{1, 1.2, 0.8, 1.1, 0.9}}
-	d := Design{Level: 0.05, Looks: []int{5}}
-	got := testkit.Must(d.Judge([]Comparison{{Name: "without", Differences: differences}, {Name: "with", Differences: differences, Items: 0.5}}))(t)
-	if got[0].Verdict != Agrees || got[1].Verdict != Open || got[1].High-got[1].Low < 2*1.96*math.Sqrt(0.5) {
-		t.Errorf("%+v: want a verdict without the variance of items, and none with it", got)
+// A claim of several parts is refuted by the one whose interval does so, which is shown; and what seeds can see does not
+// depend on what was decided, nor on when.
+func TestRefutingPart(t *testing.T) {
+	wide, narrow := []float64{-11, 9, -11, 9, -11, 9, -11, 5}, []float64{-0.5, -0.6, -0.4, -0.5, -0.6, -0.4, -0.5, -0.5}
+	d := Design{Level: 0.05, Looks: []int{4, 8}}
+	family := []Comparison{{Differences: [][]float64{wide, narrow}}, {Claimed: NotLess, Margin: 1, Differences: [][]float64{narrow}}}
+	r := testkit.Must(d.Judge(family))(t)[0]
+	if r.Verdict != Disagrees || r.Seeds != 4 || r.P > r.Level || r.Mean > -0.4 || r.Mean < -0.6 || r.High >= 0 || r.Level != d.levels()[0]/2 {
+		t.Errorf("%+v: want the interval of the part that refutes", r)
+	}
+	sights := d.Sights(family, 8)
+	testkit.Near(t, sights[0].SD, 10.24, 0.01, "sd of the part that varies the most")
+	if s := sights[1]; s.Detectable > -0.7 || s.Detectable < -1 {
+		t.Errorf("%v: want a difference above -1, the margin, that is shown not to be less", s.Detectable)
 	}
 }
 
@@ -275,5 +282,4 @@ func TestSignFlipVerdicts(t *testing.T) {
 	for _, d := range []Design{{Level: 0.05, Looks: []int{5}}, {Level: 0.05, Looks: []int{4, 8}}, {Level: 0.05, Looks: []int{30}}} {
 		testkit.Refused(d.Judge([]Comparison{{Test: SignFlip, Differences: [][]float64{make([]float64, 30)}}}))(t)
 	}
-	testkit.Refused(d.Judge([]Comparison{{Test: SignFlip, Items: 1, Differences: [][]float64{positive}}}))(t)
 }

@@ -1,4 +1,4 @@
-// Package workloadtest has small trainings for tests.
+// Package traintest has small trainings for tests.
 package traintest
 
 import (
