@@ -152,6 +152,9 @@ func (v *Verification) WriteText(w io.Writer, evidence bool) error {
 			b.WriteString("\n")
 		}
 		for _, t := range tables[1:] {
+			if len(t.Rows) == 0 {
+				continue
+			}
 			if err := t.Write(&b, "text"); err != nil {
 				return err
 			}
@@ -208,6 +211,9 @@ func (v *Verification) writeClaims(b *strings.Builder) {
 		}
 		if c.Profile != "" {
 			from += ", profile " + c.Profile
+		}
+		if by := cmp.Or(c.Design, strings.Join(strings.Fields(c.check), " ")); by != "" {
+			from += "; by " + by
 		}
 		for _, line := range printable.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
 			fmt.Fprintf(b, "%18s%s\n", "", line)
