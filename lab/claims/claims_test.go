@@ -42,6 +42,9 @@ func TestLedger(t *testing.T) {
 		if c.Ledger == "" {
 			t.Errorf("%s is of no paper", c.ID)
 		}
+		if c.Ledger == "gpipe" && c.Kind == Extension && c.Version != "here" {
+			t.Errorf("%s: an extension, and of version %s, which does not say it", c.ID, c.Version)
+		}
 	}
 	testkit.Equal(t, cells, 2*17, "cells of Table 2, modelled and measured, and K = 8 over K = 2 of AmoebaNet")
 }
@@ -317,6 +320,11 @@ func TestVerdicts(t *testing.T) {
 	} {
 		got := testkit.Must(c.claim.judge(newEvaluator(claimTables())))(t, "%+v", c.claim)
 		testkit.Equal(t, got.Verdict, c.want, "%+v", c.claim)
+	}
+	for over, want := range map[string]string{"span(1, 2)": "", "span(1.5, 1.54)": "by the tolerance alone: the paper's figure is not among ours over what it does not state"} {
+		c := open("1.45", over)
+		c.check = "1.5"
+		testkit.Equal(t, testkit.Must(c.judge(newEvaluator(claimTables())))(t).Why, want, "over %s", over)
 	}
 	got := testkit.Must(ratio("1.6", 13, speed).judge(newEvaluator(claimTables())))(t)
 	if got.here() != "1.5 [1.4, 1.6] (-6.25%)" || got.Profile != "quick" || got.Seconds != 7 || got.Bytes != 5 || !slices.Equal(got.Records, []string{"x"}) {

@@ -34,7 +34,7 @@ type entry struct {
 	Over      string     `json:"unstated,omitempty"` // what it becomes over what the paper leaves open
 	Design    string     `json:"design,omitempty"`
 	Compared  *Compared  `json:"compared,omitempty"` // what the design judges
-	Why       string     `json:"why,omitempty"`      // of the design's verdict
+	Why       string     `json:"why,omitempty"`      // of the design's verdict, and of a figure that only the tolerance accepts
 	Verdict   Verdict    `json:"verdict"`
 	Reason    string     `json:"reason,omitempty"`
 	Command   string     `json:"command,omitempty"`
@@ -60,7 +60,7 @@ func (v *Verification) File() ([]byte, error) {
 			e.Design, e.Compared, e.Why = c.Design, c.Compared, c.Why
 		}
 		if c.Over != nil {
-			e.Over = c.Over.text
+			e.Over, e.Why = c.Over.text, c.Why
 		}
 		if c.Bytes > 0 {
 			e.Memory = units.FormatBytes(c.Bytes)

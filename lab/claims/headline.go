@@ -199,8 +199,11 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			if f.Over != "" {
 				f.Here += " (" + f.Over + " over settings that the paper does not state)"
 			}
-			if f.Verdict == JudgedAtFull {
+			switch f.Verdict {
+			case JudgedAtFull:
 				f.Here += ", in small, which decides nothing"
+			case Undecided, CannotTell, Inconclusive, NotDecided:
+				f.Here += ", " + string(f.Verdict)
 			}
 			here = append(here, f.Of+": "+f.Here)
 		}

@@ -59,14 +59,14 @@ func TestRowVerdicts(t *testing.T) {
 // What a row comes to names the claims that differ and counts others; figures of a row that is not
 // decided yet are marked.
 func TestOutcomesInWords(t *testing.T) {
-	shown := []RowFigure{{Of: "gain", Here: "1"}}
+	shown := []RowFigure{{Of: "gain", Here: "1"}, {Of: "loss", Here: "2", Verdict: Undecided}}
 	v := &Verification{Headline: []Outcome{
 		{Verdict: RowInPart, For: []string{"a"}, Against: []string{"b", "c"}, Open: []string{"d"}, Pending: []string{"e", "f"}, Beside: []string{"g"}, Shown: shown},
 		{Verdict: RowPending, Pending: []string{"a"}, Why: "registered", Shown: []RowFigure{{Of: "gain", Here: "1", Verdict: JudgedAtFull}}},
 	}}
 	rows := v.HeadlineTable().Printed()
 	testkit.Equal(t, rows[0][1], "holds in part (1 of 7 claims: a; differs: b, c; 1 open; 1 depend on what the paper does not state; 2 not decided yet)")
-	testkit.Equal(t, rows[0][3], "gain: 1")
+	testkit.Equal(t, rows[0][3], "gain: 1; loss: 2, open")
 	testkit.Equal(t, rows[1][1], "not decided yet: registered")
 	testkit.Equal(t, rows[1][3], "gain: 1, in small, which decides nothing")
 }

@@ -23,7 +23,7 @@ type Judgement struct {
 	Compared     *Compared  `json:"compared,omitempty"` // what a design judges
 	Shown        []string   `json:"shown,omitempty"`    // further figures
 	Evidence     []string   `json:"evidence,omitempty"` // what the check read, row by row
-	Why          string     `json:"why,omitempty"`      // of no record, and of a design's verdict
+	Why          string     `json:"why,omitempty"`      // of no record, of a design's verdict, and of a figure that only the tolerance accepts
 	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
 	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
 	records.Cost            // of these records
@@ -105,6 +105,9 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
 	if within && truth != expr.Yes {
 		v.Verdict = Unstated
+	}
+	if v.Over != nil && !within && truth == expr.Yes {
+		v.Why = "by the tolerance alone: the paper's figure is not among ours over what it does not state"
 	}
 	if slices.Contains(profiles, lab.Profiles[0]) && v.needsMore(truth) {
 		v.Verdict = TooSmall
