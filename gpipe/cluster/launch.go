@@ -300,8 +300,8 @@ func (l Launching) wait(ctx context.Context, all []*process, ended <-chan *proce
 			}
 		}
 	}
-	// Rank 0 says what has happened, unless a signal has ended it. Another status than its own
-	// is that of ssh or a shell.
+	// Rank 0 says what has happened, unless a signal has ended it. Other statuses than its own
+	// come from ssh or a shell.
 	switch status := all[0].cmd.ProcessState.ExitCode(); {
 	case status == 1 || status == 2:
 		return &Failed{status}
