@@ -44,21 +44,28 @@ const test = {
 		await test.wait("table 1", () => /^The largest/.test($("table1-says").textContent))
 		return {moved: ranges.length, wrong}
 	},
-	// stop begins a training, stops it after a step, and returns what the page says then.
+	// stop begins a training, and once more, stops it after a step, and returns what the page says then.
 	stop: async () => {
 		await test.wait("planning", () => planned && !$("run").disabled)
+		plan() // which ends after the click
 		$("run").click()
+		train()
 		await test.wait("a step", () => losses.length)
+		if (!$("run").disabled || trainer.waiting.size > 1) throw new Error("a second training can begin")
 		$("stop").click()
 		await test.wait("the end", () => !running)
 		return $("says").textContent
 	},
-	// impossible asks for more pieces than there are layers, and returns what the page says.
+	// impossible asks for more pieces than there are layers, and for too few micro-batches, and returns what the page
+	// says, with what it still shows of settings before.
 	impossible: async () => {
 		test.set("schedule", "interleaved")
 		test.set("k", 8)
 		await test.wait("a refusal", () => $("run").disabled)
-		return $("says").textContent
+		const says = $("says").textContent + $("command").textContent
+		test.set("schedule", "dualpipe-v")
+		test.set("m", 1)
+		return says + ($("copy-command").disabled ? "" : "; a command") + (/none/.test($("step").getAttribute("aria-label")) ? "" : "; a timeline")
 	},
 	// looks is what is wrong with the page as wide as it is: beyond the window, without a name.
 	looks: () => {

@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/printable"
 	"gpipebench/lab/records"
 )
 
@@ -48,7 +49,7 @@ runs are here alone.`,
 				if s.Seed != 0 {
 					seed = fmt.Sprintf(" seed %d", s.Seed)
 				}
-				_, failed := fmt.Fprintf(o.out, "%s%s %s\n", name, seed, s.Data)
+				_, failed := fmt.Fprintf(o.out, "%s%s %s\n", printable.Line(name), seed, s.Data)
 				err = cmp.Or(err, failed)
 			}
 			return err

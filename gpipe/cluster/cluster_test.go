@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,7 @@ func TestFromEnvironment(t *testing.T) {
 		"own before":       {with(ompi, RankVariable, "0", SizeVariable, "2", AddressVariable, "unix:/tmp/x"), World{Launcher: "gpipebench", Size: 2, Address: "unix:/tmp/x"}},
 		"Open MPI":         {with(ompi, SecretVariable, long), World{Launcher: "Open MPI", EndsAll: true, Rank: 2, Size: 4, Address: "10.1.2.3:" + portOf("3815178240.0"), Secret: []byte(long)}},
 		"Open MPI, here":   {with(ompi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4"), World{Launcher: "Open MPI", EndsAll: true, Rank: 2, Size: 4, Address: "unix:/t/gpipebench-7-JOB"}},
+		"Open MPI, IPv6":   {with(ompi, SecretVariable, long, "OMPI_MCA_orte_hnp_uri", "77.0;tcp6://[2001:db8::1,fe80::2]:41234"), World{Launcher: "Open MPI", EndsAll: true, Rank: 2, Size: 4, Address: "[2001:db8::1]:" + portOf("77.0"), Secret: []byte(long)}},
 		"Open MPI, given":  {with(ompi, SecretVariable, long, AddressVariable, "head:1"), World{Launcher: "Open MPI", EndsAll: true, Rank: 2, Size: 4, Address: "head:1", Secret: []byte(long)}},
 		"MPICH, here":      {env{"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}, World{Launcher: "MPICH", EndsAll: true, Size: 2, Address: "unix:/t/gpipebench-7-JOB"}},
 		"Slurm":            {with(slurm, SecretVariable, long), World{Launcher: "Slurm", EndsAll: true, Rank: 3, Size: 8, Address: "node003:" + portOf("77.0"), Secret: []byte(long)}},
@@ -170,6 +173,42 @@ func TestListensFirst(t *testing.T) {
 	for _, number := range []string{"x", "-1", "9999", fmt.Sprint(os.Stdin.Fd())} {
 		testkit.Refused(inherited(number))(t, "want the number of a socket")
 	}
+}
+
+// Hosts with slots are filled and others share the rest, in whatever order they are.
+func TestPlaces(t *testing.T) {
+	open, two := Host{Name: "a"}, Host{"b", 2}
+	for _, c := range []struct {
+		hosts []Host
+		want  string
+	}{
+		{[]Host{open, two}, "aaabb"}, {[]Host{open, {"b", 1}}, "aaaab"}, {[]Host{{"b", 1}, open}, "baaaa"}, {[]Host{open, two, {Name: "c"}}, "aabbc"},
+		{[]Host{open, {"b", 9}}, "bbbbb"}, {[]Host{{"b", 3}, {"c", 3}}, "bbbcc"}, {[]Host{open, {Name: "c"}}, "aaacc"},
+	} {
+		places := testkit.Must(Launching{Processes: 5, Hosts: c.hosts}.place())(t)
+		testkit.Equal(t, strings.Join(places, ""), c.want, "%v", c.hosts)
+	}
+	testkit.Refused(Launching{Processes: 5, Hosts: []Host{two, two}}.place())(t, "5 processes on hosts with 4 slots")
+}
+
+// Over ssh a status that is not rank 0's own is an error with its reason.
+func TestStatusOfSSH(t *testing.T) {
+	ssh := filepath.Join(t.TempDir(), "ssh")
+	said := testkit.Must(os.Create(ssh + ".said"))(t)
+	defer said.Close()
+	ends := func(ctx context.Context, text, want string) {
+		testkit.NoError(t, os.WriteFile(ssh, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		err := Launching{Processes: 1, Hosts: []Host{{Name: "a"}}, SSH: ssh, Stdout: said, Stderr: said}.Run(ctx)
+		testkit.Equal(t, fmt.Sprint(err), want, "%s", text)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	for _, ctx := range []context.Context{t.Context(), over} {
+		ends(ctx, "exit 127", "rank 0 on a ended early (exit status 127): it said nothing")
+		ends(ctx, "echo no connection >&2; exit 255", "rank 0 on a ended early (exit status 255): no connection")
+		ends(ctx, "exit 2", "rank 0 has ended with status 2")
+	}
+	ends(t.Context(), "sleep 3 & exit 0", "<nil>") // a connection that stays open
 }
 
 // Rank 0 listens at its host, whoever ssh logs in as.

@@ -20,17 +20,17 @@ func portOf(job string) string {
 }
 
 // ofOpenMPI takes the address of mpirun, which rank 0 usually runs beside:
-// 1234.0;tcp://10.0.0.1,192.168.0.1:41234.
+// 1234.0;tcp://10.0.0.1,192.168.0.1:41234 or 1234.0;tcp6://[2001:db8::1]:41234.
 func ofOpenMPI(get func(string) string) (string, error) {
 	uri := get("OMPI_MCA_orte_hnp_uri")
 	m := hnp.FindStringSubmatch(uri)
 	if m == nil {
 		return "", fmt.Errorf("OMPI_MCA_orte_hnp_uri=%q has no address of mpirun", uri)
 	}
-	return net.JoinHostPort(m[2], portOf(m[1])), nil
+	return net.JoinHostPort(m[2]+m[3], portOf(m[1])), nil
 }
 
-var hnp = regexp.MustCompile(`^"?([0-9.]+);tcp[46]?://\[?([0-9a-fA-F.:]+?)\]?[,:]`)
+var hnp = regexp.MustCompile(`^"?([0-9.]+);tcp[46]?://(?:([0-9.]+)[,:]|\[([0-9a-fA-F.:]+)[],])`)
 
 // ofSlurm takes the first host of the step.
 func ofSlurm(get func(string) string) (string, error) {

@@ -135,13 +135,19 @@ func (l Launching) place() ([]string, error) {
 	if len(l.Hosts) == 0 {
 		return places[:l.Processes], nil
 	}
-	for i, h := range l.Hosts { // those with slots are filled; others share what is left
-		rest, open := l.Processes-len(places), len(l.Hosts)-i
-		n := h.Slots
-		if n == 0 {
-			n = (rest + open - 1) / open
+	rest, open := l.Processes, 0 // those with slots are filled; others share what is left
+	for _, h := range l.Hosts {
+		if rest = max(0, rest-h.Slots); h.Slots == 0 {
+			open++
 		}
-		for range min(n, rest) {
+	}
+	for _, h := range l.Hosts {
+		n := min(h.Slots, l.Processes-len(places))
+		if h.Slots == 0 {
+			n = (rest + open - 1) / open
+			rest, open = rest-n, open-1
+		}
+		for range n {
 			places = append(places, h.Name)
 		}
 	}
@@ -232,7 +238,7 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 		}
 		c.Stdout = l.Stdout
 		c.Stderr = l.Stderr
-		if f, ok := l.Stderr.(*os.File); !ok || f == nil {
+		if f, ok := l.Stderr.(*os.File); host != "" || !ok || f == nil { // over ssh the launcher may have to say why
 			c.Stderr = io.MultiWriter(l.Stderr, &p.said)
 		}
 	}
@@ -258,7 +264,9 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 			case <-over:
 			}
 		}()
-		p.err = c.Wait()
+		if p.err = c.Wait(); errors.Is(p.err, exec.ErrWaitDelay) {
+			p.err = nil // it has ended well, and what ssh leaves for later connections has its standard error
+		}
 		close(over)
 		in.Close()
 		ended <- p
@@ -292,12 +300,12 @@ func (l Launching) wait(ctx context.Context, all []*process, ended <-chan *proce
 			}
 		}
 	}
-	// Rank 0 says what has happened, unless a signal has ended it.
-	if status := all[0].cmd.ProcessState.ExitCode(); status > 0 {
+	// Rank 0 says what has happened, unless a signal has ended it. Other statuses than its own
+	// come from ssh or a shell.
+	switch status := all[0].cmd.ProcessState.ExitCode(); {
+	case status == 1 || status == 2:
 		return &Failed{status}
-	}
-	switch {
-	case ctx.Err() != nil:
+	case status <= 0 && ctx.Err() != nil:
 		return ctx.Err()
 	case len(failed) == 0:
 		return nil

@@ -11,20 +11,33 @@ import (
 // WriteDir makes a directory with the files that fill puts into the one that it is called
 // with. It appears under its name, or replaces the existing directory, only when it is
 // complete and on the disk, as far as fill writes by [Write]. After an error the existing
-// one is unchanged and nothing is left over. A process that is killed leaves a directory
-// with the name of an unfinished file, which the next writing beside it removes.
+// one is unchanged and nothing is left over. A process that is killed leaves directories
+// with names of unfinished files, which the next writing beside them removes; but where the
+// existing one has lost its name and no other has it, that is undone.
 func WriteDir(name string, fill func(dir string) error) error {
 	path := filepath.Clean(name)
-	return named(name, put(path, true, func(own *os.File) error {
+	aside := filepath.Join(filepath.Dir(path), newName()+"-"+filepath.Base(path))
+	var before *os.File
+	err := put(path, true, func(own *os.File) (err error) {
 		if err := fill(own.Name()); err != nil {
 			return err
 		}
 		own.Sync() // as in syncDir
-		if err := removeDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if before, err = os.Open(path); err == nil {
+			_ = lock(before) // so that no other process sweeps it; an error: nor can it then
+		}
+		if err := os.Rename(path, aside); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
-	}))
+	})
+	if err != nil {
+		_ = os.Rename(aside, path) // an error: it was not moved
+	} else {
+		os.RemoveAll(aside)
+	}
+	before.Close() // also of nil
+	return named(name, err)
 }
 
 // RemoveDir removes a directory with everything in it. Under its name it is there with all

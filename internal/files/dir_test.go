@@ -51,6 +51,62 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A directory that is to be replaced is there, or comes back at the next writing, wherever the
+// writer fails or is killed.
+func TestReplacedDir(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "it")
+	sees := func(want string) {
+		t.Helper()
+		testkit.NoError(t, CheckWritable(filepath.Join(filepath.Dir(name), "any")))
+		has(t, filepath.Join(name, "file"), want)
+		nothingLeft(t, filepath.Dir(name))
+	}
+	testkit.NoError(t, WriteDir(name, filled("old")))
+	testkit.Fails(t, WriteDir(name, os.RemoveAll), name+": no such file or directory") // what is to be renamed is gone
+	sees("old")
+	if !locks {
+		t.Skip("no locks, so nothing is swept")
+	}
+	aside := filepath.Join(filepath.Dir(name), newName()+"-it")
+	testkit.NoError(t, os.Rename(name, aside)) // killed between two renamings
+	sees("old")
+	testkit.NoError(t, errors.Join(WriteDir(aside, filled("old")), WriteDir(name, filled("new")))) // and after both
+	sees("new")
+}
+
+// A file that is opened to add to it has its name, also if it is replaced meanwhile.
+func TestAppendBesideReplacing(t *testing.T) {
+	if !locks {
+		t.Skip("no locks")
+	}
+	name := filepath.Join(t.TempDir(), "records")
+	open := func() *os.File {
+		for {
+			f, err := OpenAppend(name, ten)
+			if !errors.Is(err, ErrInUse) {
+				testkit.NoError(t, err)
+				return f
+			}
+		}
+	}
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		for range 1000 {
+			f := open()
+			err := errors.Join(os.WriteFile(name+".new", nil, 0o600), os.Rename(name+".new", name), f.Close())
+			testkit.Equal(t, err, nil)
+		}
+	})
+	defer replacing.Wait()
+	for range 1000 {
+		f := open()
+		if !names(f, name) {
+			t.Error("it adds to a file that is no more")
+		}
+		f.Close()
+	}
+}
+
 // A directory, or a file that is added to, is locked for one at a time.
 func TestLocks(t *testing.T) {
 	if !locks {

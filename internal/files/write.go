@@ -156,8 +156,9 @@ func keepMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// temporary matches the names of unfinished files.
-var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
+// temporary matches the names of unfinished files, and of directories that are being
+// replaced, which end with their own names.
+var temporary = regexp.MustCompile(`(?s)^\.unfinished-[0-9a-f]{16}(?:-(.+))?$`)
 
 // Unfinished reports whether a name, without its directory, belongs to a file
 // that is being written or whose writer was killed.
@@ -201,7 +202,8 @@ func create(name string, directory bool) (*os.File, error) {
 }
 
 // sweep removes the unfinished files and directories in a directory whose writers
-// were killed: those that no process has locked. It leaves what it cannot examine.
+// were killed: those that no process has locked. A directory that was to be replaced gets
+// its name back if nothing else has it. It leaves what it cannot examine.
 func sweep(dir string) {
 	if !locks {
 		return
@@ -211,7 +213,8 @@ func sweep(dir string) {
 		return
 	}
 	for _, e := range entries {
-		if !temporary.MatchString(e.Name()) || !e.Type().IsRegular() && !e.IsDir() {
+		is := temporary.FindStringSubmatch(e.Name())
+		if is == nil || !e.Type().IsRegular() && !e.IsDir() {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())
@@ -226,19 +229,24 @@ func sweep(dir string) {
 		// If it was finished in the meantime, the name is gone or is another
 		// file's.
 		if lock(f) == nil && names(f, name) {
-			os.RemoveAll(name)
+			was := filepath.Join(dir, is[1]) // without a name of its own: dir, which exists
+			if _, err := os.Lstat(was); errors.Is(err, fs.ErrNotExist) {
+				_ = os.Rename(name, was)
+			} else {
+				os.RemoveAll(name)
+			}
 		}
 		f.Close()
 	}
 }
 
-// names reports whether a name belongs to an open file.
+// names reports whether a name leads to an open file.
 func names(f *os.File, name string) bool {
 	open, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	at, err := os.Lstat(name)
+	at, err := os.Stat(name)
 	return err == nil && os.SameFile(open, at)
 }
 
@@ -258,16 +266,20 @@ var ErrInUse = errors.New("another process adds to it")
 // OpenAppend opens a regular file for reading and appending, and creates it if
 // it does not exist. Until it is closed, other processes get ErrInUse.
 func OpenAppend(name string, k Kind) (*os.File, error) {
-	f, _, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, k)
-	if err != nil {
-		return nil, named(name, err)
-	}
-	if err := lock(f); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EAGAIN) {
+	for {
+		f, _, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, k)
+		if err != nil {
+			return nil, named(name, err)
+		}
+		switch err = lock(f); {
+		case err == nil && names(f, name): // else another process has replaced it before the lock
+			return f, nil
+		case errors.Is(err, syscall.EAGAIN):
 			err = ErrInUse
 		}
-		return nil, named(name, err)
+		f.Close()
+		if err != nil {
+			return nil, named(name, err)
+		}
 	}
-	return f, nil
 }

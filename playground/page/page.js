@@ -91,8 +91,13 @@ function change(name, value) {
 	state[name] = value
 	history.replaceState(null, "", link().replace("&run=1", ""))
 	shown = planned = null
+	command("")
 	drawStep()
 	replan()
+}
+function command(text) {
+	$("command").textContent = text
+	$("copy-command").disabled = text === ""
 }
 const form = $("settings")
 choice(form, {id: "net", text: "network", of: ["digits", "lm"], value: state.net, set: v => change("net", v)})
@@ -103,6 +108,7 @@ choice(form, {id: "checkpoint", text: "checkpoint", of: ["always", "except-last"
 function field(id, text, of, set) {
 	const input = element("input", {id, ...of})
 	input.oninput = () => set(input)
+	input.onchange = () => { input.value = state[id] }
 	form.append(element("label", {className: "wide"}, text, input))
 }
 field("cut", "cut", {type: "text", value: state.cut, placeholder: "by FLOPs; or layers: 3,3,3,2", spellcheck: false}, e => change("cut", e.value))
@@ -125,6 +131,7 @@ function drawStep() {
 	const least = schedules[state.schedule] && schedules[state.schedule].least
 	if (!schedules[state.schedule] || least && state.m < least(state.k)) {
 		canvas($("step"), 20)
+		$("step").setAttribute("aria-label", "timeline of a step: none for these settings")
 		return
 	}
 	const e = even(state.schedule, state.k, state.m, state.checkpoint === "never" ? 0 : 1)
@@ -134,7 +141,7 @@ function drawStep() {
 function drawLoss() {
 	const steps = planned ? planned.steps : 75
 	drawLines($("loss"), 170, [losses.length ? losses : [[0, 2.5]]], steps, steps + " steps", 0)
-	if (losses.length) $("loss").setAttribute("aria-label", `training loss by step: ${losses[0][1].toFixed(3)} at first, ${losses.at(-1)[1].toFixed(3)} after ${losses.length}`)
+	$("loss").setAttribute("aria-label", "training loss by step: " + (losses.length ? `${losses[0][1].toFixed(3)} at first, ${losses.at(-1)[1].toFixed(3)} after ${losses.length}` : "nothing yet"))
 }
 function drawMemoryTable() {
 	if (!planned) return
@@ -155,20 +162,22 @@ function pieces(device) {
 }
 function show(p) {
 	planned = p
-	$("command").textContent = p.command
+	command(p.command)
 	$("says").textContent = `${p.params.toLocaleString("en")} parameters, ${p.steps} steps of ${(p.gflop / p.steps).toFixed(3)} GFLOP, cut into ${p.sizes.join(" + ")} layers. The theory's bubble is ${percent(p.formula.bubble)}.`
 	drawMemoryTable()
 }
 async function plan() {
 	if (running) return
+	const of = link(), outdated = () => of !== link() // then another plan comes
 	try {
-		await trainer.call("plan", settings(), (_, p) => show(p))
-		$("run").disabled = false
+		await trainer.call("plan", settings(), (_, p) => outdated() || show(p))
+		if (!running && !outdated()) $("run").disabled = false
 	} catch (e) {
-		if (e.message === "stopped") return
+		if (e.message === "stopped" || outdated()) return
 		$("says").textContent = "Not possible: " + e.message
 		$("run").disabled = true
 		$("memory").textContent = ""
+		command("")
 	}
 }
 function judge(t) {
@@ -183,6 +192,7 @@ function judge(t) {
 	return differs.length ? "differs" : same.length ? as(same) : "first of its kind"
 }
 async function train() {
+	if (running) return
 	running = true
 	$("run").disabled = true
 	$("stop").disabled = false
@@ -313,7 +323,7 @@ $("table1-settings").onsubmit = () => false
 explorer($("explorer"), {schedule: "zb-h1", k: 4, m: 8, v: 2, f: 1, b: 1, w: 1, u: 0, comm: 0, whole: 1, weights: 0.5, limit: 0}, "explorer-", "h3")
 performance.mark("first picture")
 // What takes the engine comes after the pictures, and the two sections below when they are first seen.
-plan().then(() => { if (address.get("run") === "1") train() })
+plan().then(() => { if (address.get("run") === "1" && planned) train() })
 const seen = new IntersectionObserver(entries => entries.filter(e => e.isIntersecting).forEach(e => {
 	seen.unobserve(e.target)
 	e.target.id === "figure2" ? measure() : search()

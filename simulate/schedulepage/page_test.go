@@ -76,3 +76,22 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 		}
 	}
 }
+
+// A field of a slider shows the number in effect once a reader has left it, not one that was typed and refused.
+func TestFieldsShowWhatCounts(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node here")
+	}
+	run := exec.Command(node, "-")
+	run.Stdin = strings.NewReader("document = {createElement: () => ({append() {}, setAttribute() {}})}\n" + string(testkit.Must(Files.ReadFile("pictures.js"))(t)) + `
+let is = 4
+const [, number] = slider(document.createElement(), {least: 1, most: 8, step: 1, value: is, set: x => { is = x }})
+console.log(["1", "12", "", "2.5", "7"].map(typed => {
+	number.value = typed
+	number.oninput()
+	number.onchange?.()
+	return number.value + " " + is
+}).join())`)
+	testkit.Equal(t, string(testkit.Must(run.Output())(t)), "1 1,1 1,1 1,1 1,7 7\n")
+}

@@ -96,7 +96,7 @@ function drawLines(c, height, lines, span, says, limit) {
 	axis(g, width, height + 14, says)
 }
 // slider adds a labelled range with a field for its number to a form, and returns both; set is called with each
-// number within its bounds.
+// number within its bounds. When a reader leaves the field it shows the last of these.
 function slider(form, {id, text, least, most, step, value, set}) {
 	const most_ = Math.max(most, value)
 	const range = element("input", {type: "range", min: least, max: most_, step, value, id})
@@ -105,12 +105,13 @@ function slider(form, {id, text, least, most, step, value, set}) {
 	const take = from => {
 		const x = Number(from.value)
 		if (from.value === "" || !(x >= least && x <= Number(range.max)) || step === 1 && x !== Math.round(x)) return
-		range.value = x
+		range.value = value = x
 		if (from !== number) number.value = x
 		set(x)
 	}
 	range.oninput = () => take(range)
 	number.oninput = () => take(number)
+	number.onchange = () => { number.value = value }
 	form.append(element("label", {}, text, range, number))
 	return [range, number]
 }

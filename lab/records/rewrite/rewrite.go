@@ -104,22 +104,35 @@ func run(dirs []string) error {
 			return err
 		}
 		for _, name := range names {
-			text, err := files.Read(name, records.FileKind)
-			if err != nil {
+			if err := rewrite(name, all); err != nil {
 				return err
 			}
-			to, err := rewritten(text, all)
-			if err != nil {
-				return fmt.Errorf("%s: %w", filepath.Base(name), err)
-			}
-			if bytes.Equal(to, text) {
-				continue
-			}
-			if err := files.Write(name, func(w io.Writer) error { _, err := w.Write(to); return err }); err != nil {
-				return err
-			}
-			fmt.Println(name)
 		}
 	}
+	return nil
+}
+
+// rewrite gives the records of a file other keys. A file that a run adds to is an error.
+func rewrite(name string, all []step) error {
+	alone, err := files.OpenAppend(name, records.FileKind)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	text, err := files.Read(name, records.FileKind)
+	if err != nil {
+		return err
+	}
+	to, err := rewritten(text, all)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	if bytes.Equal(to, text) {
+		return nil
+	}
+	if err := files.Write(name, func(w io.Writer) error { _, err := w.Write(to); return err }); err != nil {
+		return err
+	}
+	fmt.Println(name)
 	return nil
 }

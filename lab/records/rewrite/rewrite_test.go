@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"gpipebench/internal/files"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab/records"
 )
@@ -39,6 +40,15 @@ func TestRewritten(t *testing.T) {
 			t.Errorf("line %d became %s, want %s", 1+i, lines[1+i], want)
 		}
 	}
+}
+
+// A file that a run adds to is not replaced.
+func TestRewriteInUse(t *testing.T) {
+	dir := t.TempDir()
+	log, err := records.Open(records.File(dir, "e"), records.Key{Experiment: "e"}, false)
+	testkit.NoError(t, err)
+	defer log.Close()
+	testkit.Is(t, run([]string{dir}), files.ErrInUse)
 }
 
 // What keys.txt has is whole: no digest is left in two ways, or returned to.
