@@ -19,7 +19,7 @@ func newScoreboard() *cobra.Command {
 		Use:   "scoreboard",
 		Short: "Predict published measurements of large trainings, and say how far off",
 		Long: `Scoreboard models every training in tables that others have measured and published, as
-simulate does, from its shapes and one file for each accelerator: nothing is fitted. For
+simulate does, from its shapes and one file for each accelerator. ` + published.Fitted + ` For
 each table it prints how many rows can be modelled, the mean absolute and the mean error,
 their spread, the worst row, the rank correlation, and the regret: how much longer a step
 takes in the configuration that the model would choose than in the best one measured.

@@ -1,12 +1,11 @@
 // Package published has tables of large trainings that others measured and published, and a scoreboard: how
-// far the model of package simulate is from each of them, with no factor fitted.
+// far the model of package simulate is from each of them. [Fitted] says what was chosen in view of them.
 //
 // # What is predicted
 //
 // Seconds of a step and memory of the fullest device, of every row whose training is stated ([Tables], and the
 // head of predictions/tables.yaml). Package simulate models it from the row's shapes and layout, the device's
-// and the node's figures in the file, and one file for the accelerator: no number is fitted, least of all
-// to a table that is judged. What a row does not state and its framework decides (whether sums run beside
+// and the node's figures in the file, and one file for the accelerator. What a row does not state and its framework decides (whether sums run beside
 // computing, how attention is computed) is in predict.go.
 //
 // # What it is compared with
@@ -20,6 +19,9 @@ import (
 
 	"gpipebench/lab"
 )
+
+// Fitted says what of the model was chosen in view of the tables that it is compared with.
+const Fitted = "No factor is fitted, but the program's own tables were seen: effects were chosen in view of them, and the host's time of an operation (kernels.issue) in view of vtrain-single."
 
 //go:embed claims.yaml */spec.yaml */about.md
 var folder embed.FS

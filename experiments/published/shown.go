@@ -23,7 +23,7 @@ var names = map[string]string{"": "all", stepSeconds: "step", peakBytes: "memory
 func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 	o := b.Overall
 	t := &lab.Table{ID: id, Title: title, Caption: []string{
-		"What a roofline of each accelerator predicts of trainings that others measured and published, beside what they measured. No factor is fitted: every figure of an accelerator has a source, or is listed as assumed; but which effects count was chosen with these tables in view. Error: predicted over measured, less 1; absolute: the mean of its absolute values, in which a row that could be modelled and is not counts as 100%. Spread: the standard deviation. Rank: Spearman's correlation of predicted and measured values.",
+		"What a roofline of each accelerator predicts of trainings that others measured and published, beside what they measured. Every figure of an accelerator has a source, or is listed as assumed. " + Fitted + " Error: predicted over measured, less 1; absolute: the mean of its absolute values, in which a row that could be modelled and is not counts as 100%. Spread: the standard deviation. Rank: Spearman's correlation of predicted and measured values.",
 		"Regret: how much longer a sequence takes in the configuration that the model would choose than in the fastest that was measured, of rows of one network, number of devices and mini-batch; the mean over such groups, and the largest.",
 		fmt.Sprintf("Beside the model: %.0f%% of the peak for the FLOPs of model, with nothing recomputed; and the model's seconds times one factor for the device, the median of measured over predicted seconds in another table than the judged one.", 100*ConstantShare),
 	}}
@@ -58,7 +58,7 @@ func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)), b.lowNote())
 	}
 	if !math.IsNaN(o.Apart) {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart: %s.", Apart, percent(o.Apart)))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart, as the host's time of an operation was chosen in view of it: %s.", Apart, percent(o.Apart)))
 	}
 	t.Notes = append(t.Notes, b.reasonNotes()...)
 	return t

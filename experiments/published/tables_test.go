@@ -94,3 +94,30 @@ func TestManyRows(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was chosen in view of the tables is said in the same words wherever errors are, and each table with
+// rows that can be modelled has its claims, whatever comes out.
+func TestClaimsOfEveryTable(t *testing.T) {
+	text := string(testkit.Must(folder.ReadFile("claims.yaml"))(t))
+	for _, about := range []string{Paper.Experiment(id).About().Text, text} {
+		testkit.Has(t, about, Fitted)
+	}
+	claimed := func(id string) (all string) {
+		for _, part := range strings.Split(text, "  - id: ") {
+			if strings.HasPrefix(part, id) {
+				all += part
+			}
+		}
+		return all
+	}
+	for _, of := range Committed().trainings() {
+		for _, row := range of.rows {
+			what := map[string]string{stepSeconds: "steps", peakBytes: "peaks of memory"}[row.What]
+			testkit.Has(t, claimed("published-error"), "table: "+of.table.ID+", what: "+what)
+			if row.What == stepSeconds && of.table.ID != Apart {
+				testkit.Has(t, claimed("published-share"), "table: "+of.table.ID+", of: ")
+			}
+		}
+	}
+	testkit.Has(t, claimed("published-share-"+Apart), "kind: derived")
+}

@@ -8,7 +8,8 @@
 // conventions (tiled, fused, packing), and efficiencies: the shares of the peaks that others
 // have measured and published. Each figure has a source that begins with verified, excerpt or
 // assumed, and a share that was fitted to a network's published throughput with calibrated.
-// Nothing in the files that come with the program was fitted to a table of a paper. Each figure
+// Nothing in the files that come with the program was fitted to a table of a paper; kernels.issue
+// was chosen with the errors of one in view, as its source says. Each figure
 // also has a kind: datasheet, microbenchmark (of single products, copies or collectives), assumed,
 // or training, which no figure of a GPU with kernels is. An instruction of a compiled program takes
 //
