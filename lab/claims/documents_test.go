@@ -11,14 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gpipebench/experiments"
 	"gpipebench/internal/testkit"
 	"gpipebench/lab"
 	"gpipebench/lab/claims"
 	"gpipebench/lab/labtest"
-	"gpipebench/lab/records"
 )
 
 // No number in README.md, ARTIFACT.md and docs that comes out of the reference is typed: what
@@ -269,28 +267,6 @@ func (d document) find(name string) (at string, ok bool) {
 func (d directory) has(name string) bool {
 	_, err := os.Stat(filepath.Join(d.results, "tables", name))
 	return err == nil
-}
-
-// it; nil: there is none.
-func (d directory) last(parts []lab.Definition) ([]string, error) {
-	id := parts[0].ID
-	log, err := records.Load(records.File(d.results, id), id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	tables, err := filepath.Glob(filepath.Join(d.results, "tables", id+"*.md"))
-	if err != nil || len(tables) == 0 {
-		return nil, fmt.Errorf("%s has records and no table: %v", id, err)
-	}
-	first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	result := fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, d.tables+filepath.Base(first))
-	for _, part := range parts {
-		result += d.plotOf(part.ID)
-	}
-	return []string{result}, nil
 }
 
 const notThere = "*Not among the reference results yet.*"
