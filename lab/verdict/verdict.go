@@ -182,7 +182,7 @@ type Sight struct {
 
 // Sights are of the first n seeds of a family, at the level of that look over the number of comparisons.
 func (d Design) Sights(family []Comparison, n int) []Sight {
-	look := slices.Index(d.Looks, n)
+	level := d.levels()[slices.Index(d.Looks, n)] / float64(len(family))
 	var all []Sight
 	for _, c := range family {
 		s, most := Sight{}, 0
@@ -191,7 +191,7 @@ func (d Design) Sights(family []Comparison, n int) []Sight {
 				s.SD, most = sd, i
 			}
 		}
-		s.Detectable = c.detectable(most, n, d.levels()[look]/float64(len(family)))
+		s.Detectable = c.detectable(most, n, level)
 		all = append(all, s)
 	}
 	return all
