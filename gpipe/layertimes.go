@@ -33,10 +33,7 @@ import (
 // Meanwhile the parameters of all timed layers are in memory once.
 func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
 	defer pauseCollector()() // no garbage while the clock runs, as on emulated devices
-	size := in.Examples
-	for _, parts := range []int{max(p.Groups, p.Replicas, 1), p.MicroBatches} { // each group has M
-		size = MicroBatchSizes(size, parts)[0]
-	}
+	size := p.largestMicroBatch(in.Examples)
 	threads := max(p.Devices[0].Threads, 1)
 	pool := program.NewPool(threads)
 	defer pool.Close()

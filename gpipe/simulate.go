@@ -426,9 +426,7 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		}
 		return c.estimates(), nil
 	}
-	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
-		in.Examples = (in.Examples + parts - 1) / parts
-	}
+	in.Examples = p.largestMicroBatch(in.Examples)
 	n, err := p.onOne(in, how)
 	if err != nil {
 		return nil, err
@@ -437,6 +435,14 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		return p.modelParts(n.ProgramsFor(in.Examples, plan.Training)[0], in.Examples, how.DType, len(n.Layers))
 	}
 	return (&Compiled{n, in, how}).Layers(n.Devices[0].Accelerator), nil
+}
+
+// largestMicroBatch is how many of a mini-batch's examples the largest micro-batch has; each group has M.
+func (p Pipeline) largestMicroBatch(examples int) int {
+	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
+		examples = (examples + parts - 1) / parts
+	}
+	return examples
 }
 
 // modelParts is ModelLayers for a stage of some layers whose images are divided over the pipeline's parts.

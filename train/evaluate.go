@@ -91,7 +91,7 @@ func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 }
 
 // untrained returns how much of their initial values batch norm's moving averages still
-// have, of a network of which nothing was loaded and that is evaluated with them.
+// have, if it is evaluated with them; 0 if the network, or a part of it, was loaded.
 func (l *Loop) untrained() float64 {
 	t := l.training
 	if t.Load != "" || t.LoadPart != "" || t.RecomputeStatistics > 0 || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {

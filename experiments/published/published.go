@@ -5,8 +5,8 @@
 //
 // Seconds of a step and memory of the fullest device, of every row whose training is stated ([Tables], and the
 // head of predictions/tables.yaml). Package simulate models it from the row's shapes and layout, the device's
-// and the node's figures in the file, and one file for the accelerator. What a row does not state and its framework decides (whether sums run beside
-// computing, how attention is computed) is in predict.go.
+// and the node's figures in the file, and one file for the accelerator. What a row does not state and its framework
+// decides (whether sums run beside computing, how attention is computed) is in predict.go.
 //
 // # What it is compared with
 //

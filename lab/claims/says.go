@@ -13,7 +13,7 @@ func (v *Verification) Says() string {
 	facts := v.facts()
 	of := func(k Kind, verdicts ...Verdict) (n int) {
 		for _, c := range facts {
-			if c.Kind == k && (len(verdicts) == 0 || slices.Contains(verdicts, c.Verdict)) {
+			if c.Kind == k && !c.waits() && (len(verdicts) == 0 || slices.Contains(verdicts, c.Verdict)) {
 				n++
 			}
 		}
@@ -39,9 +39,9 @@ func (v *Verification) Says() string {
 			waiting++
 		}
 	}
-	if n := of(StandIn) - waiting; n > 0 {
+	if n := of(StandIn); n > 0 {
 		says = append(says, fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here.",
-			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided, JudgedAtFull)-waiting, of(StandIn, CannotTell)))
+			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided), of(StandIn, CannotTell)))
 	}
 	if waiting > 0 {
 		says = append(says, fmt.Sprintf("%d more wait for trainings of profile full.", waiting))

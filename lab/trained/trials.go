@@ -269,19 +269,18 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	r.Learnt, r.Along = soFar.Targets, soFar.Along
 	if r.NonFinite != "" {
 		r.outcome(l, guessed(l.Source))
-		r.Seconds = l.Earlier() + time.Since(start).Seconds()
-		return r, nil
-	}
-	if l.Steps < steps {
-		r.Ended = l.Steps
-	}
-	if t.Save != "" {
-		if err := l.Save(); err != nil {
+	} else {
+		if l.Steps < steps {
+			r.Ended = l.Steps
+		}
+		if t.Save != "" {
+			if err := l.Save(); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.Fill(ctx, l); err != nil {
 			return nil, err
 		}
-	}
-	if err := r.Fill(ctx, l); err != nil {
-		return nil, err
 	}
 	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil

@@ -16,7 +16,7 @@ import (
 func TestGeneratorsAreGos(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node here")
+		t.Skip("node, which runs the page's script without a browser, is not installed")
 	}
 	type one struct {
 		Name    string
