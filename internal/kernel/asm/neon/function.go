@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,6 +41,7 @@ var (
 	assembly  bytes.Buffer
 	stubs     bytes.Buffer
 	entries   bytes.Buffer // of the table
+	table     map[string]described
 )
 
 func vec() reg { registers++; return reg{registers, true} }
@@ -134,10 +136,22 @@ func scalar(name string) reg {
 	return to
 }
 
+// A described entry of the table has a signature and a comment.
+type described struct{ signature, doc string }
+
+// entriesOf reads the entries of the table, which the generator of amd64's vector kernels writes.
+func entriesOf(table string) map[string]described {
+	of := map[string]described{}
+	for _, e := range regexp.MustCompile(`(?m)^\t// \w+ (.+)\n\t(\w+) (func.+)$`).FindAllStringSubmatch(table, -1) {
+		of[e[2]] = described{e[3], e[1]}
+	}
+	return of
+}
+
 // kernel emits a function that is an entry of the table.
-func kernel(name, signature, doc string, body func()) {
+func kernel(name string, body func()) {
 	tabulate(name, "NEON")
-	function(name, signature, doc, body)
+	function(name, table[name].signature, table[name].doc, body)
 }
 
 // tabulate makes a function with the suffix the table's entry of a name.
