@@ -36,7 +36,7 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 
 // TargetRanks sets ranks[r] to the number of classes that come before the
 // target of row r, by larger logits and among equal ones by a smaller index: 0
-// if CrossEntropy's correct is 1, less than k if the target is among the first
+// if CrossEntropy's correct is 1 and no logit is NaN, less than k if the target is among the first
 // k. It is -1 for padding. A class whose logit is NaN comes before the target,
 // and so does every class if the target's logit is NaN. ranks and targets are
 // (rows).

@@ -8,8 +8,7 @@ func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	xs = slices.Clone(xs)
-	slices.Sort(xs)
+	xs = slices.Sorted(slices.Values(xs))
 	mid := len(xs) / 2
 	if len(xs)%2 == 1 {
 		return xs[mid]
