@@ -70,9 +70,7 @@ func (s AttentionShape) GradScratch() int {
 	return s.Queries + 2*(s.HeadDim+attentionGradQueries)*s.gradStride()
 }
 
-func (s AttentionShape) gradStride() int {
-	return scratchStride(min(s.Keys, attentionGradKeys))
-}
+func (s AttentionShape) gradStride() int { return scratchStride(min(s.Keys, attentionGradKeys)) }
 
 // firstToSee returns the first query that sees key j.
 func (s AttentionShape) firstToSee(j int) int {

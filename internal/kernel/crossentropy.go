@@ -94,9 +94,7 @@ func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale flo
 
 // LogSum is the logarithm of the sum of a row's exponentials, from its largest logit and the sum of
 // exponentials less that.
-func LogSum(largest, sum float32) float64 {
-	return float64(largest) + exactmath.Log(float64(sum))
-}
+func LogSum(largest, sum float32) float64 { return float64(largest) + exactmath.Log(float64(sum)) }
 
 // Entropy is the loss of a row of vocab logits whose target's is given, from its [LogSum] and, with
 // smoothing, from the sum of the logits.
