@@ -12,7 +12,7 @@ import (
 	"gpipebench/lab/records"
 )
 
-// Row is one line of "How good is good" in the documentation of bench.
+// Row is what is measured: its name, what it is, and what it should reach.
 type Row struct{ Name, Title, Reach string }
 
 const aim = "not slower than PyTorch, aim for 0.8 of its time"

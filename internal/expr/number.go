@@ -119,9 +119,7 @@ func equal(a, b Number) Truth {
 func plus(a, b Number) Number  { return Number{a.X + b.X, a.Lo + b.Lo, a.Hi + b.Hi} }
 func minus(a, b Number) Number { return plus(a, Number{-b.X, -b.Hi, -b.Lo}) }
 
-func times(a, b Number) Number {
-	return hull(a.X*b.X, a.Lo*b.Lo, a.Lo*b.Hi, a.Hi*b.Lo, a.Hi*b.Hi)
-}
+func times(a, b Number) Number { return hull(a.X*b.X, a.Lo*b.Lo, a.Lo*b.Hi, a.Hi*b.Lo, a.Hi*b.Hi) }
 
 // over divides; an interval with 0 inside leaves nothing known.
 func over(a, b Number) Number {

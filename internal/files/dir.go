@@ -42,16 +42,16 @@ func WriteDir(name string, fill func(dir string) error) error {
 
 // RemoveDir removes a directory with everything in it. Under its name it is there with all
 // its files or not at all, even if the process is killed meanwhile.
-func RemoveDir(name string) error { return named(name, removeDir(filepath.Clean(name))) }
-
-func removeDir(name string) error {
-	parent := filepath.Dir(name)
+func RemoveDir(name string) error {
+	path := filepath.Clean(name)
+	parent := filepath.Dir(path)
 	aside := filepath.Join(parent, newName())
-	if err := os.Rename(name, aside); err != nil {
-		return err
+	err := os.Rename(path, aside)
+	if err == nil {
+		syncDir(parent)
+		err = os.RemoveAll(aside)
 	}
-	syncDir(parent)
-	return os.RemoveAll(aside)
+	return named(name, err)
 }
 
 // LockDir keeps other processes, and other callers in this one, from locking a directory

@@ -17,7 +17,9 @@
 // Sizes that a file declares are compared with its own size before memory is allocated for
 // them. A program reads at most
 //
-//	a spec; an accelerator                      64 KiB; 4 MiB
+//	a spec; an accelerator; published tables    64 KiB; 4 MiB; 4 MiB
+//	a profile; a ledger; a file of hosts        1 MiB each
+//	a schedule; a page of documentation         64 MiB; 16 MiB
 //	records; one of them; a round's request     256 MiB; 8 MiB; 16 MiB
 //	a file of tables                            16 MiB
 //	text:                                       1 GiB

@@ -13,6 +13,4 @@ const locks = true
 
 // lock keeps other processes, and other opened files of this one, from locking
 // a file until it is closed, however the process ends.
-func lock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-}
+func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

@@ -21,7 +21,7 @@ func AdditiveAttention(s AdditiveShape, o, p, q, k, u, v, scratch []float32) {
 		}
 		s.tangents(tangents, q, k, i)
 		for j := range n {
-			row[j] = dot(tangents[j*s.Hidden:(j+1)*s.Hidden], u)
+			row[j] = vector.dot(tangents[j*s.Hidden:(j+1)*s.Hidden], u)
 		}
 		Softmax(row[:n], row[:n], 1, n)
 	}
@@ -61,7 +61,7 @@ func AdditiveAttentionGrad(s AdditiveShape, dq, dk, du, dv, do, p, q, k, u, v, s
 		dqRow := dq[i*s.Hidden : (i+1)*s.Hidden]
 		for j, g := range row {
 			t, dkRow := tangents[j*s.Hidden:(j+1)*s.Hidden], dk[j*s.Hidden:(j+1)*s.Hidden]
-			AddScaled(du, du, t, g)
+			vector.addScaled(du, du, t, g)
 			Scale(d, u, g)
 			TanhGrad(d, d, t)
 			Add(dqRow, dqRow, d)

@@ -58,7 +58,7 @@ const attentionTile = 8
 func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 	first := s.first()
 	for i := range first {
-		Zero(o[i*s.OStride:][:s.HeadDim])
+		clear(o[i*s.OStride:][:s.HeadDim])
 		lse[i] = float32(math.Inf(-1))
 	}
 	if first == s.Queries {
@@ -85,7 +85,7 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 			seen := s.sees(i0 + i)
 			row := p[i*ld:][:n]
 			lse[i0+i] = float32(RowMax(row[:seen]) * s.Scale)
-			sum[i] = expShift(row[:seen], row[:seen], s.Scale, lse[i0+i])
+			sum[i] = vector.expShift(row[:seen], row[:seen], s.Scale, lse[i0+i])
 			clear(row[seen:])
 		}
 		attention.mul(m, s.HeadDim, n, p, ld, 1, packed, s.HeadDim, o[i0*s.OStride:], s.OStride, false)
@@ -118,13 +118,10 @@ func (s AttentionShape) sees(i int) int {
 
 // first returns the first query that sees a key. All later queries see one too.
 func (s AttentionShape) first() int {
-	switch {
-	case s.keys() == 0:
+	if s.keys() == 0 {
 		return s.Queries
-	case s.Causal:
-		return max(0, s.Queries-s.Keys)
 	}
-	return 0
+	return s.firstToSee(0)
 }
 
 // scratchStride returns the distance between rows of n elements in scratch. It

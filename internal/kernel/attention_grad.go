@@ -28,12 +28,12 @@ func AttentionGrad(s AttentionShape, dq, dk, dv, do, q, k, v, o, lse, scratch []
 		if s.AddKeys {
 			break
 		}
-		Zero(dk[j*s.KStride:][:s.HeadDim])
-		Zero(dv[j*s.VStride:][:s.HeadDim])
+		clear(dk[j*s.KStride:][:s.HeadDim])
+		clear(dv[j*s.VStride:][:s.HeadDim])
 	}
 	first := s.first()
 	for i := range first {
-		Zero(dq[i*s.QStride:][:s.HeadDim])
+		clear(dq[i*s.QStride:][:s.HeadDim])
 	}
 	if first == s.Queries {
 		return
@@ -50,7 +50,7 @@ func AttentionGrad(s AttentionShape, dq, dk, dv, do, q, k, v, o, lse, scratch []
 	g.p, g.ds = cut(attentionGradQueries*g.ld), cut(attentionGradQueries*g.ld)
 
 	for i := first; i < s.Queries; i++ {
-		g.d[i] = dot(do[i*s.OStride:][:s.HeadDim], o[i*s.OStride:][:s.HeadDim])
+		g.d[i] = vector.dot(do[i*s.OStride:][:s.HeadDim], o[i*s.OStride:][:s.HeadDim])
 	}
 	for j0 := 0; j0 < s.keys(); j0 += attentionGradKeys {
 		g.j0, g.j1 = j0, min(j0+attentionGradKeys, s.keys())
@@ -70,9 +70,7 @@ func (s AttentionShape) GradScratch() int {
 	return s.Queries + 2*(s.HeadDim+attentionGradQueries)*s.gradStride()
 }
 
-func (s AttentionShape) gradStride() int {
-	return scratchStride(min(s.Keys, attentionGradKeys))
-}
+func (s AttentionShape) gradStride() int { return scratchStride(min(s.Keys, attentionGradKeys)) }
 
 // firstToSee returns the first query that sees key j.
 func (s AttentionShape) firstToSee(j int) int {
@@ -104,7 +102,7 @@ func (g *attentionGrad) queries(dq, k []float32) {
 		for r := range m {
 			seen := min(g.sees(i+r), g.j1) - g.j0
 			p, ds := p[r*g.ld:][:roundUp16(n)], ds[r*g.ld:][:roundUp16(n)]
-			expShift(p[:seen], p[:seen], g.Scale, g.lse[i+r])
+			vector.expShift(p[:seen], p[:seen], g.Scale, g.lse[i+r])
 			attention.gradRow(ds[:roundUp16(seen)], p[:roundUp16(seen)], g.d[i+r], g.Scale)
 			// Other queries of the tile see more keys, and keys are handled in
 			// tiles too: the elements for keys that this query does not see

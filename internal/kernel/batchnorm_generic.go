@@ -101,12 +101,7 @@ func batchNormAddReluGeneric(y, x, add, mean, scale, gamma, beta []float32, rows
 }
 
 func batchNormEvalGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
-	for j := range cols {
-		scale := inverseDeviation32(variance[j], eps)
-		for i := j; i < rows*cols; i += cols {
-			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j])
-		}
-	}
+	batchNormEvalAddGeneric(y, x, nil, mean, variance, gamma, beta, rows, cols, eps)
 }
 
 func batchNormEvalReluGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
@@ -118,7 +113,11 @@ func batchNormEvalAddGeneric(y, x, add, mean, variance, gamma, beta []float32, r
 	for j := range cols {
 		scale := inverseDeviation32(variance[j], eps)
 		for i := j; i < rows*cols; i += cols {
-			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j]) + add[i]
+			v := fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j])
+			if add != nil {
+				v += add[i]
+			}
+			y[i] = v
 		}
 	}
 }

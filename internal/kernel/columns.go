@@ -36,17 +36,13 @@ func ColSum(acc, x []float32, rows, cols, ld int) { vector.colSum(acc, x, rows, 
 
 func addBiasGeneric(dst, x, bias []float32, rows, cols, ld int) {
 	for i := range rows {
-		for j, b := range bias[:cols] {
-			dst[i*ld+j] = x[i*ld+j] + b
-		}
+		addGeneric(dst[i*ld:][:cols], x[i*ld:], bias)
 	}
 }
 
 func addBiasReluGeneric(dst, x, bias []float32, rows, cols, ld int) {
 	for i := range rows {
-		for j, b := range bias[:cols] {
-			dst[i*ld+j] = relu(x[i*ld+j] + b)
-		}
+		addReluGeneric(dst[i*ld:][:cols], x[i*ld:], bias)
 	}
 }
 
@@ -60,8 +56,6 @@ func addBiasGeluGeneric(dst, x, bias []float32, rows, cols, ld int) {
 
 func colSumGeneric(acc, x []float32, rows, cols, ld int) {
 	for i := range rows {
-		for j := range cols {
-			acc[j] += x[i*ld+j]
-		}
+		addGeneric(acc[:cols], acc, x[i*ld:])
 	}
 }

@@ -67,7 +67,7 @@ func (g *gemmBlocks) convScratch(k, n, limit int) int {
 	if k == 0 {
 		return 0
 	}
-	kc, nc := g.convBlock(k, n)
+	kc, nc := g.block(n, k)
 	return g.convFloats(kc, nc, limit)
 }
 
@@ -79,7 +79,7 @@ func (g *gemmBlocks) convFloats(kc, nc, limit int) int {
 // convScratch's, or have fewer steps if there is less scratch: a smaller
 // product whose steps divide better must fit in the scratch of a larger one.
 func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers convBuffers, kc, nc int) {
-	kc, nc = g.convBlock(k, n)
+	kc, nc = g.block(n, k)
 	for kc > packGrain && g.convFloats(kc, nc, limit) > len(scratch) {
 		kc -= packGrain
 	}
@@ -94,9 +94,3 @@ func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers con
 // tableFloats returns the size of a table of runs in floats, in whole cache
 // lines.
 func tableFloats(limit int) int { return roundUp(limit*runInts*2, cacheLine) }
-
-// convBlock returns the size of B's blocks for a product of k steps and n
-// columns.
-func (g *gemmBlocks) convBlock(k, n int) (kc, nc int) {
-	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
-}

@@ -36,7 +36,7 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 
 // TargetRanks sets ranks[r] to the number of classes that come before the
 // target of row r, by larger logits and among equal ones by a smaller index: 0
-// if CrossEntropy's correct is 1, less than k if the target is among the first
+// if CrossEntropy's correct is 1 and no logit is NaN, less than k if the target is among the first
 // k. It is -1 for padding. A class whose logit is NaN comes before the target,
 // and so does every class if the target's logit is NaN. ranks and targets are
 // (rows).
@@ -94,9 +94,7 @@ func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale flo
 
 // LogSum is the logarithm of the sum of a row's exponentials, from its largest logit and the sum of
 // exponentials less that.
-func LogSum(largest, sum float32) float64 {
-	return float64(largest) + exactmath.Log(float64(sum))
-}
+func LogSum(largest, sum float32) float64 { return float64(largest) + exactmath.Log(float64(sum)) }
 
 // Entropy is the loss of a row of vocab logits whose target's is given, from its [LogSum] and, with
 // smoothing, from the sum of the logits.

@@ -65,6 +65,6 @@
 //
 // The directory asm has a generator for each set of kernels: gemm, vector and attention for amd64,
 // each for AVX-512 and AVX2 from one description, and neon for arm64. vector and neon write the tables
-// of vector kernels too: a new one needs a description there and a portable function whose name ends in
-// Generic. On arm64 only the statistics of batch norm's chunks are portable, which take little time.
+// of vector kernels too, neon with the signatures that vector has written: a new one needs a description
+// in both and a portable function whose name ends in Generic. On arm64 only the statistics of batch norm's chunks are portable, which take little time.
 package kernel

@@ -21,9 +21,6 @@ func Shift(dst, a []float32, s float32) {
 	}
 }
 
-// AddScaled sets dst to a + s*b, one fused multiply-add.
-func AddScaled(dst, a, b []float32, s float32) { vector.addScaled(dst, a, b, s) }
-
 // Zero sets dst to +0.
 func Zero(dst []float32) { clear(dst) }
 
@@ -137,12 +134,7 @@ func geluGradGeneric(dst, dy, x []float32) {
 
 func clipGeneric(dst, x []float32, limit float32) {
 	for i := range dst {
-		dst[i] = x[i]
-		if x[i] < -limit {
-			dst[i] = -limit
-		} else if x[i] > limit {
-			dst[i] = limit
-		}
+		dst[i] = min(max(x[i], -limit), limit)
 	}
 }
 

@@ -14,7 +14,7 @@ func elementwiseKernels() []vectorKernel {
 	define("Add", binary, func(o [][]float32, _ cut) { Add(o[0], o[1], o[2]) })
 	define("Mul", binary, func(o [][]float32, _ cut) { Mul(o[0], o[1], o[2]) })
 	define("Scale", unary, func(o [][]float32, _ cut) { Scale(o[0], o[1], s) })
-	define("AddScaled", binary, func(o [][]float32, _ cut) { AddScaled(o[0], o[1], o[2], s) })
+	define("AddScaled", binary, func(o [][]float32, _ cut) { vector.addScaled(o[0], o[1], o[2], s) })
 	define("Zero", unary, func(o [][]float32, _ cut) { Zero(o[0]) })
 	define("Relu", unary, func(o [][]float32, _ cut) { Relu(o[0], o[1]) })
 	define("AddRelu", binary, func(o [][]float32, _ cut) { AddRelu(o[0], o[1], o[2]) })

@@ -14,7 +14,7 @@ func Embed(dst, table []float32, ids []int32, dim int, scale float32, add []floa
 			continue
 		}
 		p := r % period
-		AddScaled(out, add[p*dim:(p+1)*dim], row, scale)
+		vector.addScaled(out, add[p*dim:(p+1)*dim], row, scale)
 	}
 }
 
@@ -24,6 +24,6 @@ func Embed(dst, table []float32, ids []int32, dim int, scale float32, add []floa
 func EmbedGrad(dtable, dy []float32, ids []int32, dim, from, to int, scale float32) {
 	for r, id := range ids {
 		sum := dtable[int(id)*dim+from : int(id)*dim+to]
-		AddScaled(sum, sum, dy[r*dim+from:r*dim+to], scale)
+		vector.addScaled(sum, sum, dy[r*dim+from:r*dim+to], scale)
 	}
 }

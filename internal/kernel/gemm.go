@@ -106,7 +106,7 @@ func (g *gemmBlocks) scratch(m, n, k int) int {
 }
 
 // block returns the sizes of the blocks that B (k,n) is cut into.
-func (g *gemmTable) block(n, k int) (kc, nc int) {
+func (g *gemmBlocks) block(n, k int) (kc, nc int) {
 	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
 }
 

@@ -44,7 +44,7 @@ func LogGrad(dst, dy, x []float32) {
 func Softmax(dst, x []float32, rows, cols int) {
 	for r := range rows {
 		z, y := x[r*cols:(r+1)*cols], dst[r*cols:(r+1)*cols]
-		sum := expShift(y, z, 1, RowMax(z))
+		sum := vector.expShift(y, z, 1, RowMax(z))
 		vector.scale(y, y, 1/sum)
 	}
 }
@@ -54,7 +54,7 @@ func Softmax(dst, x []float32, rows, cols int) {
 func SoftmaxGrad(dx, dy, y []float32, rows, cols int) {
 	for r := range rows {
 		dx, dy, y := dx[r*cols:(r+1)*cols], dy[r*cols:(r+1)*cols], y[r*cols:(r+1)*cols]
-		sum := dot(dy, y)
+		sum := vector.dot(dy, y)
 		vector.mul(dx, dy, y)
 		vector.addScaled(dx, dx, y, -sum)
 	}

@@ -24,7 +24,7 @@ func addNEON(dst, a, b []float32)
 //go:noescape
 func mulNEON(dst, a, b []float32)
 
-// addReluNEON sets dst to relu(a + b).
+// addReluNEON sets dst to max(a + b, 0).
 //
 //go:noescape
 func addReluNEON(dst, a, b []float32)
@@ -204,17 +204,17 @@ func layerNormGradAddNEON(dx, dy, x, gamma, stats, add []float32, rows, cols int
 //go:noescape
 func layerNormParamGradNEON(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)
 
-// addBiasNEON adds a bias to each row and activates.
+// addBiasNEON sets dst to x + bias.
 //
 //go:noescape
 func addBiasNEON(dst, x, bias []float32, rows, cols, ld int)
 
-// addBiasReluNEON adds a bias to each row and activates.
+// addBiasReluNEON sets dst to relu(x + bias).
 //
 //go:noescape
 func addBiasReluNEON(dst, x, bias []float32, rows, cols, ld int)
 
-// addBiasGeluNEON adds a bias to each row and activates.
+// addBiasGeluNEON sets dst to gelu(x + bias).
 //
 //go:noescape
 func addBiasGeluNEON(dst, x, bias []float32, rows, cols, ld int)

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Reductions of one row, and of a whole tensor for norms and checks. A sum is a
 // fixed tree of 64 lanes, of exponentials 32: see Row reductions in the
@@ -24,15 +27,6 @@ func RowMax(x []float32) float32 { return vector.rowMax(x) + 0 }
 
 // RowSum returns the sum of x.
 func RowSum(x []float32) float32 { return vector.rowSum(x) }
-
-// dot returns the inner product of a and b over len(a).
-func dot(a, b []float32) float32 { return vector.dot(a, b) }
-
-// expShift sets dst to exp(x*scale - shift), over len(dst), and returns the sum
-// of dst. The argument is one fused multiply-subtract. dst may be x.
-func expShift(dst, x []float32, scale, shift float32) float32 {
-	return vector.expShift(dst, x, scale, shift)
-}
 
 // ExpSum returns the sum of exp(x - shift).
 func ExpSum(x []float32, shift float32) float32 { return vector.expSum(x, 1, shift) }
@@ -79,12 +73,16 @@ func treeSum(lanes, x []float32) float32 {
 	return Fold(lanes)
 }
 
+// expBuffers are pieces of exponentials, in the first-level cache.
+var expBuffers = sync.Pool{New: func() any { return new([16 * wideTree]float32) }}
+
 // AddExps adds exp(x - shift) to [ExpLanes] lanes.
 func AddExps(lanes, x []float32, shift float32) {
-	var buffer [16 * wideTree]float32
+	buffer := expBuffers.Get().(*[16 * wideTree]float32)
+	defer expBuffers.Put(buffer)
 	for len(x) > 0 {
 		n := min(len(x), len(buffer))
-		expShift(buffer[:n], x[:n], 1, shift)
+		vector.expShift(buffer[:n], x[:n], 1, shift)
 		AddRow(lanes, buffer[:n])
 		x = x[n:]
 	}

@@ -29,10 +29,15 @@ func reduceKernels() []vectorKernel {
 	const scale, shift = 0.5, 1.25
 	reduction("rowMax", 1, func(x [][]float32) float32 { return RowMax(x[0]) })
 	reduction("rowSum", 1, func(x [][]float32) float32 { return RowSum(x[0]) })
-	reduction("dot", 2, func(x [][]float32) float32 { return dot(x[0], x[1]) })
+	reduction("dot", 2, func(x [][]float32) float32 { return vector.dot(x[0], x[1]) })
 	reduction("SumSquares", 1, func(x [][]float32) float32 { return float32(SumSquares(x[0])) })
 	reduction("FirstNonFinite", 1, func(x [][]float32) float32 { return float32(FirstNonFinite(x[0])) })
 	reduction("expSum", 1, func(x [][]float32) float32 { return vector.expSum(x[0], scale, shift) })
+	reduction("AddExps", 1, func(x [][]float32) float32 {
+		var lanes [ExpLanes]float32
+		AddExps(lanes[:], x[0], shift)
+		return Fold(lanes[:])
+	})
 	return append(kernels, vectorKernel{
 		name: "Softmax", operands: []operand{{role: writes}, in}, byRow: true, aliases: []int{1},
 		call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
@@ -44,7 +49,7 @@ func reduceKernels() []vectorKernel {
 		call: func(o [][]float32, c cut) {
 			for r := range c.rows {
 				from, to := r*c.cols, (r+1)*c.cols
-				o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift)
+				o[2][r] = vector.expShift(o[0][from:to], o[1][from:to], scale, shift)
 			}
 		},
 	})
@@ -56,8 +61,8 @@ func TestRowReductionsOfNothing(t *testing.T) {
 			t.Errorf("rowMax is %v, want -Inf", got)
 		}
 		for name, got := range map[string]float64{
-			"rowSum": float64(RowSum(nil)), "dot": float64(dot(nil, nil)), "SumSquares": SumSquares(nil),
-			"expSum": float64(ExpSum(nil, 0)), "expShift": float64(expShift(nil, nil, 1, 0)),
+			"rowSum": float64(RowSum(nil)), "dot": float64(vector.dot(nil, nil)), "SumSquares": SumSquares(nil),
+			"expSum": float64(ExpSum(nil, 0)), "expShift": float64(vector.expShift(nil, nil, 1, 0)),
 		} {
 			testkit.Equal(t, got, 0, "%s", name)
 		}
@@ -142,7 +147,7 @@ func TestExpAtItsEdges(t *testing.T) {
 			{88.72284, inf}, {88.72283, 0x1.ffff08p127}, {1000, inf}, {math.MaxFloat32, inf}, {inf, inf},
 		} {
 			y := []float32{0}
-			sum := expShift(y, []float32{c.x}, 1, 0)
+			sum := vector.expShift(y, []float32{c.x}, 1, 0)
 			if y[0] != c.want || sum != c.want {
 				t.Errorf("exp(%v) is %v, sum %v, want %v", c.x, y[0], sum, c.want)
 			}

@@ -9,7 +9,7 @@ package kernel
 func RMSNorm(y, scale, x, gamma []float32, rows, cols int, eps float32) {
 	for r := range rows {
 		x, y := x[r*cols:(r+1)*cols], y[r*cols:(r+1)*cols]
-		scale[r] = inverseDeviation32(dot(x, x)/float32(cols), eps)
+		scale[r] = inverseDeviation32(vector.dot(x, x)/float32(cols), eps)
 		vector.scale(y, x, scale[r])
 		vector.mul(y, y, gamma)
 	}
@@ -24,7 +24,7 @@ func RMSNormGrad(dx, dy, x, gamma, scale []float32, rows, cols int) {
 	for r := range rows {
 		dx, dy, x, scale := dx[r*cols:(r+1)*cols], dy[r*cols:(r+1)*cols], x[r*cols:(r+1)*cols], scale[r]
 		vector.mul(dx, dy, gamma)
-		mean := float32(dot(dx, x)*scale) / float32(cols)
+		mean := float32(vector.dot(dx, x)*scale) / float32(cols)
 		vector.scale(dx, dx, scale)
 		vector.addScaled(dx, dx, x, -float32(float32(mean*scale)*scale))
 	}

@@ -29,7 +29,7 @@ func scaleAVX2(dst []float32, a []float32, s float32)
 //go:noescape
 func addScaledAVX2(dst []float32, a []float32, b []float32, s float32)
 
-// reluAVX2 sets dst to max(x, 0).
+// reluAVX2 sets dst to x, or 0 where it is negative.
 //
 //go:noescape
 func reluAVX2(dst []float32, x []float32)
@@ -369,7 +369,7 @@ func scaleAVX512(dst []float32, a []float32, s float32)
 //go:noescape
 func addScaledAVX512(dst []float32, a []float32, b []float32, s float32)
 
-// reluAVX512 sets dst to max(x, 0).
+// reluAVX512 sets dst to x, or 0 where it is negative.
 //
 //go:noescape
 func reluAVX512(dst []float32, x []float32)

@@ -15,7 +15,7 @@ type vectorTable struct {
 	scale func(dst, a []float32, s float32)
 	// addScaled sets dst to a + s*b.
 	addScaled func(dst, a, b []float32, s float32)
-	// relu sets dst to max(x, 0).
+	// relu sets dst to x, or 0 where it is negative.
 	relu func(dst, x []float32)
 	// reluGrad sets dst to dy where y > 0, else to 0.
 	reluGrad func(dst, dy, y []float32)

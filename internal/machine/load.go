@@ -34,9 +34,7 @@ func (m Meter) Others() float64 {
 
 // Crowded reports whether others left fewer cores than were needed. A tenth of a core
 // is always taken.
-func Crowded(others float64, needed, cores int) bool {
-	return others > float64(cores-needed)+0.1
-}
+func Crowded(others float64, needed, cores int) bool { return others > float64(cores-needed)+0.1 }
 
 // LoadAverage returns the system's load average of the last minute, -1 if unknown.
 func LoadAverage() float64 {

@@ -1,4 +1,4 @@
-// Package plain makes texts fit to be printed: text from a file or a command
+// Package printable makes texts fit to be printed: text from a file or a command
 // line may contain characters that a terminal interprets, or be very long.
 package printable
 

@@ -60,10 +60,11 @@ const (
 
 // cut shortens a text to n characters, unless that would leave almost nothing.
 func cut(text string, n int) string {
-	if n < 10 || len(text) <= n {
+	r := []rune(text)
+	if n < 10 || len(r) <= n {
 		return text
 	}
-	return text[:n-2] + ".."
+	return string(r[:n-2]) + ".."
 }
 
 // fitting writes to a terminal's last line, and cuts off what would continue on
@@ -190,9 +191,8 @@ func (l *lines) Advance(detail string) {
 
 // left returns the time for the rest at the same speed, "" if it is short.
 func (l *lines) left() string {
-	gone := time.Since(l.start)
-	rest := gone * time.Duration(l.units-l.done) / time.Duration(l.done)
-	if gone < interval || rest < interval {
+	rest := restOf(l.start, l.units, l.done)
+	if time.Since(l.start) < interval || rest < interval {
 		return ""
 	}
 	return ", " + units.About(rest) + " left"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // Plain progress shows the remaining time in both kinds of line, except in the
@@ -12,14 +13,15 @@ import (
 func TestTimeLeft(t *testing.T) {
 	var text bytes.Buffer
 	l := &lines{w: &text}
-	l.Begin("work", 10)
+	l.Begin("work", 10_000_000)
 	l.start = l.start.Add(-time.Hour)
+	l.done = 999_998
 	l.Advance("one")
 	l.Line("two", "", true)
-	l.done = 9
+	l.done = 9_999_999
 	l.Line("ten", "", true)
 	got := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(got) != 4 || !strings.HasPrefix(got[1], "  1/10  one, about ") || !strings.HasPrefix(got[2], "two, about ") || !strings.HasSuffix(got[2], " left") || got[3] != "ten" {
+	if len(got) != 4 || !strings.HasPrefix(got[1], "  999999/10000000  one, about 540 min left") || !strings.HasPrefix(got[2], "two, about ") || !strings.HasSuffix(got[2], " left") || got[3] != "ten" {
 		t.Errorf("%q", got)
 	}
 }
@@ -33,11 +35,11 @@ func TestBarFits(t *testing.T) {
 		heading := text.Len()
 		for range 3 {
 			b.drawn = time.Time{}
-			b.Advance("a detail that is about as long as those of real work are")
+			b.Advance(strings.Repeat("–", 60)) // of three bytes each
 		}
 		b.End()
 		for _, line := range strings.FieldsFunc(text.String()[heading:], func(r rune) bool { return r == '\r' || r == '\n' }) {
-			if n := len([]rune(line)); n >= width {
+			if n := len([]rune(line)); n >= width || !utf8.ValidString(line) {
 				t.Errorf("%d columns: a line of %d: %q", width, n, line)
 			}
 		}

@@ -62,8 +62,13 @@ func (w *whole) show(text string, keep bool) {
 	spent := time.Since(w.start)
 	left := max(w.expected[w.at]-spent, 0)
 	if w.done > 0 {
-		left = max(left, time.Since(w.begun)*time.Duration(w.units-w.done)/time.Duration(w.done))
+		left = max(left, restOf(w.begun, w.units, w.done))
 	}
 	done := float64(sum(w.expected[:w.at])) + float64(w.expected[w.at])*float64(spent)/max(1, float64(spent+left))
 	w.Share(done/max(1, float64(sum(w.expected))), text, units.About(left+sum(w.expected[w.at+1:]))+" left", keep)
+}
+
+// restOf returns how long the units that are left take at the speed of those that are done.
+func restOf(begun time.Time, units, done int) time.Duration {
+	return time.Duration(float64(time.Since(begun)) * float64(units-done) / float64(done))
 }

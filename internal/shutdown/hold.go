@@ -1,4 +1,4 @@
-// Package hold lets work finish in order when its context is cancelled: work that must not
+// Package shutdown lets work finish in order when its context is cancelled: work that must not
 // be cut off holds the context, and who cancels it waits for all holds before giving up.
 package shutdown
 

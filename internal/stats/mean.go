@@ -8,8 +8,7 @@ func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	xs = slices.Clone(xs)
-	slices.Sort(xs)
+	xs = slices.Sorted(slices.Values(xs))
 	mid := len(xs) / 2
 	if len(xs)%2 == 1 {
 		return xs[mid]
@@ -20,7 +19,7 @@ func Median(xs []float64) float64 {
 // Ratio summarises the quotients of two runs' times, one per round.
 type Ratio struct {
 	Median, Lo, Hi float64
-	Known          bool // whether there is an interval; if not, fewRoundsNote says so
+	Known          bool // whether there is an interval
 }
 
 // RatioOf summarises a/b by the median and the interval of order statistics
@@ -35,6 +34,7 @@ func RatioOf(a, b []float64) Ratio {
 	return r
 }
 
+// Mean returns the mean of xs, 0 if there are none.
 func Mean(xs []float64) (m float64) {
 	for _, x := range xs {
 		m += x / float64(len(xs))

@@ -79,9 +79,7 @@ func (p Paired) SmallestMargin(level float64) (margin float64, ok bool) {
 	return max(-lo, hi), ok
 }
 
-func student(degrees int) distuv.StudentsT {
-	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}
-}
+func student(degrees int) distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)} }
 
 // studentQuantile returns the p-quantile of Student's t distribution.
 func studentQuantile(p float64, degrees int) float64 { return student(degrees).Quantile(p) }

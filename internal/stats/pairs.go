@@ -1,5 +1,7 @@
 package stats
 
+import "slices"
+
 // CoverPairs chooses combinations of factors' levels such that every pair of levels
 // of two factors occurs in at least one of them: most faults that depend on a
 // combination of settings depend on two (Kuhn, Wallace, Gallo 2004), and a few
@@ -24,10 +26,7 @@ func CoverPairs(levels []int) [][]int {
 	has := func(row []int, p pair) bool { return row[p.i] == p.a && row[p.j] == p.b }
 	var rows [][]int
 	for len(missing) > 0 {
-		row := make([]int, len(levels))
-		for i := range row {
-			row[i] = -1
-		}
+		row := slices.Repeat([]int{-1}, len(levels))
 		first := missing[0]
 		row[first.i], row[first.j] = first.a, first.b
 		for i := range row {
@@ -49,13 +48,7 @@ func CoverPairs(levels []int) [][]int {
 			}
 			row[i] = best
 		}
-		left := missing[:0]
-		for _, p := range missing {
-			if !has(row, p) {
-				left = append(left, p)
-			}
-		}
-		missing = left
+		missing = slices.DeleteFunc(missing, func(p pair) bool { return has(row, p) })
 		rows = append(rows, row)
 	}
 	return rows
@@ -64,34 +57,26 @@ func CoverPairs(levels []int) [][]int {
 // CoverEach chooses rows of CoverPairs such that every level of every factor occurs in at least
 // one of them, each with the most levels that no row before it has, the first of several:
 // as many as the factor with the most levels has, or a few more.
-func CoverEach(levels []int) [][]int {
+func CoverEach(levels []int) (rows [][]int) {
 	all := CoverPairs(levels)
-	seen := make([][]bool, len(levels))
-	missing := 0
-	for i, n := range levels {
-		seen[i] = make([]bool, n)
-		missing += n
+	type setting struct{ factor, level int }
+	seen := map[setting]bool{}
+	unseen := func(row []int) (n int) {
+		for i, level := range row {
+			if !seen[setting{i, level}] {
+				n++
+			}
+		}
+		return n
 	}
-	var rows [][]int
-	for missing > 0 {
-		var best []int
-		most := 0
-		for _, row := range all {
-			n := 0
-			for i, level := range row {
-				if !seen[i][level] {
-					n++
-				}
-			}
-			if n > most {
-				best, most = row, n
-			}
+	for {
+		best := slices.MaxFunc(all, func(a, b []int) int { return unseen(a) - unseen(b) })
+		if unseen(best) == 0 {
+			return rows
 		}
 		for i, level := range best {
-			seen[i][level] = true
+			seen[setting{i, level}] = true
 		}
-		missing -= most
 		rows = append(rows, best)
 	}
-	return rows
 }

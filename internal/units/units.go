@@ -53,15 +53,14 @@ func FormatBytes(n int64) string {
 
 // FormatSeconds formats a time with four digits and a suitable unit.
 func FormatSeconds(t float64) string {
-	for _, u := range []struct {
-		name string
-		size float64
-	}{{"s", 1}, {"ms", 1e-3}} {
-		if t >= u.size || t == 0 {
-			return strconv.FormatFloat(t/u.size, 'g', 4, 64) + " " + u.name
-		}
+	unit, size := "us", 1e-6
+	switch {
+	case t >= 1 || t == 0:
+		unit, size = "s", 1
+	case t >= 1e-3:
+		unit, size = "ms", 1e-3
 	}
-	return strconv.FormatFloat(t/1e-6, 'g', 4, 64) + " us"
+	return strconv.FormatFloat(t/size, 'g', 4, 64) + " " + unit
 }
 
 // FormatShare formats a part of a whole in percent.

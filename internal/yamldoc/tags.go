@@ -142,9 +142,7 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 }
 
 // takes reports whether a number is in range.
-func (r rule) takes(x float64) bool {
-	return (x > r.least || x == r.least && !r.above) && x <= r.most
-}
+func (r rule) takes(x float64) bool { return (x > r.least || x == r.least && !r.above) && x <= r.most }
 
 // field is a key from which a struct is decoded.
 type field struct {

@@ -21,10 +21,7 @@ const maxAngle = 1 << 29
 
 // Sin returns the sine of x radians, |x| < 2^29; it is NaN of all others.
 func Sin(x float64) float64 {
-	if math.Signbit(x) {
-		return -quarters(-x, 0)
-	}
-	return quarters(x, 0)
+	return float64(math.Copysign(1, x) * quarters(math.Abs(x), 0))
 }
 
 // Cos returns the cosine of x radians, |x| < 2^29; it is NaN of all others.

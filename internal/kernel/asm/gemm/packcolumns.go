@@ -17,7 +17,7 @@ func packColumns(table Mem) {
 		"zero for count <= i < width, a multiple of 8. The memory after dst[k*width] is overwritten",
 		"as if k were the next multiple of 8.")
 	Pragma("noescape")
-	width, count := address("width"), address("count")
+	width, count := place(Param("width")), place(Param("count"))
 	k := Load(Param("k"), GP64())
 	src := Load(Param("src").Base(), GP64())
 	stride := Load(Param("stride"), GP64())

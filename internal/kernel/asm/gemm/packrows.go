@@ -30,7 +30,7 @@ func packRows(m machine) {
 	SHLQ(U8(2), stride)
 	row := func(vectors int) string { return fmt.Sprintf("row%d", vectors) }
 	for _, vectors := range m.packs[1:] {
-		CMPQ(address("width"), U8(vectors*m.lanes))
+		CMPQ(place(Param("width")), U8(vectors*m.lanes))
 		JEQ(LabelRef(row(vectors)))
 	}
 	size := 4 * m.lanes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -39,18 +40,18 @@ func panels(m machine) {
 		aStep:   Load(Param("aStep"), GP64()),
 		bStep:   Load(Param("bStep"), GP64()),
 		ldc:     Load(Param("ldc"), GP64()),
-		n:       address("n"),
-		k:       address("k"),
-		a:       base("a"),
-		bPanel:  address("bPanel"),
-		cStart:  base("c"),
-		load:    address("load"),
-		more:    base("more"),
+		n:       place(Param("n")),
+		k:       place(Param("k")),
+		a:       place(Param("a").Base()),
+		bPanel:  place(Param("bPanel")),
+		cStart:  place(Param("c").Base()),
+		load:    place(Param("load")),
+		more:    place(Param("more").Base()),
 		cursor:  AllocLocal(8),
 		end:     AllocLocal(8),
 	}
 	end := GP64()
-	MOVQ(length("more"), end)
+	MOVQ(place(Param("more").Len()), end)
 	SHLQ(U8(3), end)
 	ADDQ(o.more, end)
 	MOVQ(end, o.end)
@@ -72,24 +73,9 @@ func panels(m machine) {
 	}
 }
 
-func address(name string) Op {
-	b, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return b.Addr
-}
-
-func base(name string) Op {
-	b, err := Param(name).Base().Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return b.Addr
-}
-
-func length(name string) Op {
-	b, err := Param(name).Len().Resolve()
+// place returns where a parameter, or a part of it, is on the stack.
+func place(c gotypes.Component) Op {
+	b, err := c.Resolve()
 	if err != nil {
 		panic(err)
 	}

@@ -49,9 +49,7 @@ func while(left reg, n int, body func()) {
 }
 
 // flat emits a kernel over the elements of its first parameter, as eachVector.
-func flat(name, signature, doc string, u int, prepare func() func(b block) reg) {
-	kernel(name, signature, doc, eachVector(u, prepare))
-}
+func flat(name string, u int, prepare func() func(b block) reg) { kernel(name, eachVector(u, prepare)) }
 
 // eachVector is code over the elements of a function's first parameter, in blocks of u vectors: body
 // returns what to store there for each vector.

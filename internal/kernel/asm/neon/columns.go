@@ -7,7 +7,7 @@ import "maps"
 
 func columns() {
 	for _, activation := range []string{"", "Relu", "Gelu"} {
-		kernel("addBias"+activation, "func(dst, x, bias []float32, rows, cols, ld int)", "adds a bias to each row and activates.", func() {
+		kernel("addBias"+activation, func() {
 			dst, x, bias, n, cols, stride := base("dst"), base("x"), base("bias"), integer("rows"), integer("cols"), floats("ld")
 			activate, u := func(v reg) reg { return v }, 4
 			switch activation {
@@ -25,21 +25,19 @@ func columns() {
 			})
 		})
 	}
-	kernel("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)",
-		"copies rows of cols columns.", func() {
-			dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
-			rows(n, []stream{{dst, floats("ldd")}, {src, floats("lds")}}, func() {
-				blocks(cols, []int{4, 1}, func(b block) { b.stores(b.loads(src), dst) })
-			})
+	kernel("copyColumns", func() {
+		dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
+		rows(n, []stream{{dst, floats("ldd")}, {src, floats("lds")}}, func() {
+			blocks(cols, []int{4, 1}, func(b block) { b.stores(b.loads(src), dst) })
 		})
-	kernel("colSum", "func(acc, x []float32, rows, cols, ld int)",
-		"adds each column of x to acc, rows ascending.", func() {
-			acc, x := base("acc"), base("x")
-			panels([]stream{{x, floats("ld")}}, []int{8, 1}, 4, func(b block) (func(b block), func()) {
-				sum := b.loads(acc)
-				return func(b block) { b.addTo(sum, x) }, func() { b.stores(sum, acc) }
-			})
+	})
+	kernel("colSum", func() {
+		acc, x := base("acc"), base("x")
+		panels([]stream{{x, floats("ld")}}, []int{8, 1}, 4, func(b block) (func(b block), func()) {
+			sum := b.loads(acc)
+			return func(b block) { b.addTo(sum, x) }, func() { b.stores(sum, acc) }
 		})
+	})
 	batchNorms()
 	pools()
 	depthwise()
@@ -61,24 +59,23 @@ func when(condition bool, s string) string {
 }
 
 func batchNorms() {
-	kernel("columnMoments", "func(mean, squares, x []float32, rows, cols, ld int)",
-		"sets the mean and the sum of squared deviations of each column, rows ascending.", func() {
-			mean, squares, x, n, cols := base("mean"), base("squares"), base("x"), integer("rows"), integer("cols")
-			count, column := splatCount(n), []stream{{x, floats("ld")}}
-			blocks(cols, []int{4, 1}, func(b block) {
-				sum, square := zeros(b.u), zeros(b.u)
-				b.below(n, column, func(b block) { b.addTo(sum, x) })
-				means := each(sum, func(v reg) reg { return fdiv(v, count) })
-				b.stores(means, mean)
-				b.below(n, column, func(b block) {
-					for j, v := range b.vectors() {
-						d := fsub(v.load(x), means[j])
-						fmla(square[j], d, d)
-					}
-				})
-				b.stores(square, squares)
+	kernel("columnMoments", func() {
+		mean, squares, x, n, cols := base("mean"), base("squares"), base("x"), integer("rows"), integer("cols")
+		count, column := splatCount(n), []stream{{x, floats("ld")}}
+		blocks(cols, []int{4, 1}, func(b block) {
+			sum, square := zeros(b.u), zeros(b.u)
+			b.below(n, column, func(b block) { b.addTo(sum, x) })
+			means := each(sum, func(v reg) reg { return fdiv(v, count) })
+			b.stores(means, mean)
+			b.below(n, column, func(b block) {
+				for j, v := range b.vectors() {
+					d := fsub(v.load(x), means[j])
+					fmla(square[j], d, d)
+				}
 			})
+			b.stores(square, squares)
 		})
+	})
 	for _, withAdd := range []bool{false, true} {
 		for _, withRelu := range []bool{false, true} {
 			batchNorm(false, withAdd, withRelu)
@@ -100,13 +97,11 @@ func rowStreams(names ...string) []stream {
 // batchNorm emits a forward pass. In evaluation the variance is given and the scale computed once for
 // every panel; therefore the panels are larger.
 func batchNorm(eval, withAdd, withRelu bool) {
-	deviation, eps, least := "scale", "", 4
+	deviation, least := "scale", 4
 	if eval {
-		deviation, eps, least = "variance", ", eps float32", 16
+		deviation, least = "variance", 16
 	}
-	name := "batchNorm" + when(eval, "Eval") + when(withAdd, "Add") + when(withRelu, "Relu")
-	signature := "func(y, x, " + when(withAdd, "add, ") + "mean, " + deviation + ", gamma, beta []float32, rows, cols int" + eps + ")"
-	kernel(name, signature, "normalises each column of x.", func() {
+	kernel("batchNorm"+when(eval, "Eval")+when(withAdd, "Add")+when(withRelu, "Relu"), func() {
 		names := []string{"y", "x", "add"}
 		if !withAdd {
 			names = names[:2]
@@ -144,35 +139,31 @@ func (b block) gradient(dy, h reg, gamma, beta []reg, withRelu bool) reg {
 }
 
 func batchNormGradSums(withRelu bool) {
-	signature := "func(sum, sumX, dy, x, mean, scale" + when(withRelu, ", gamma, beta") + " []float32, rows, cols, ld int)"
-	kernel("batchNorm"+when(withRelu, "Relu")+"GradSums", signature,
-		"sets each column's sums of dz and of dz times the normalised x, rows ascending.", func() {
-			dy, x, n, cols, stride := base("dy"), base("x"), integer("rows"), integer("cols"), floats("ld")
-			blocks(cols, []int{4, 1}, func(b block) {
-				mean, scale := b.parameter("mean"), b.parameter("scale")
-				var gamma, beta []reg
-				if withRelu {
-					gamma, beta = b.parameter("gamma"), b.parameter("beta")
+	kernel("batchNorm"+when(withRelu, "Relu")+"GradSums", func() {
+		dy, x, n, cols, stride := base("dy"), base("x"), integer("rows"), integer("cols"), floats("ld")
+		blocks(cols, []int{4, 1}, func(b block) {
+			mean, scale := b.parameter("mean"), b.parameter("scale")
+			var gamma, beta []reg
+			if withRelu {
+				gamma, beta = b.parameter("gamma"), b.parameter("beta")
+			}
+			sum, sumX := zeros(b.u), zeros(b.u)
+			b.below(n, []stream{{dy, stride}, {x, stride}}, func(b block) {
+				for j, v := range b.vectors() {
+					h := v.normalised(x, mean[j], scale[j])
+					dz := v.gradient(dy, h, gamma, beta, withRelu)
+					accumulate(sum[j], dz)
+					fmla(sumX[j], dz, h)
 				}
-				sum, sumX := zeros(b.u), zeros(b.u)
-				b.below(n, []stream{{dy, stride}, {x, stride}}, func(b block) {
-					for j, v := range b.vectors() {
-						h := v.normalised(x, mean[j], scale[j])
-						dz := v.gradient(dy, h, gamma, beta, withRelu)
-						accumulate(sum[j], dz)
-						fmla(sumX[j], dz, h)
-					}
-				})
-				b.stores(sum, base("sum"))
-				b.stores(sumX, base("sumX"))
 			})
+			b.stores(sum, base("sum"))
+			b.stores(sumX, base("sumX"))
 		})
+	})
 }
 
 func batchNormGrad(withAdd, withRelu bool) {
-	signature := "func(dx, dy, x, " + when(withAdd, "add, ") + "mean, scale, total, totalX, gamma" + when(withRelu, ", beta") +
-		" []float32, rows, cols int, share float32)"
-	kernel("batchNorm"+when(withRelu, "Relu")+"Grad"+when(withAdd, "Add"), signature, "sets dx to the gradient of batchNorm's input.", func() {
+	kernel("batchNorm"+when(withRelu, "Relu")+"Grad"+when(withAdd, "Add"), func() {
 		names := []string{"dx", "dy", "x", "add"}
 		if !withAdd {
 			names = names[:3]
@@ -232,8 +223,7 @@ func (b block) window(ld reg, inputs []reg, body func(b block)) {
 }
 
 func pools() {
-	const forward = "func(y, x []float32, pixels, cols, step, kh, kw, row int"
-	kernel("maxPool", forward+")", "sets y to the windows' maxima.", func() {
+	kernel("maxPool", func() {
 		y, x, ld, lowest := base("y"), base("x"), floats("cols"), bits(0xff800000)
 		windows(ld, []reg{x}, []reg{y}, func(b block) {
 			acc := each(b.vectors(), func(block) reg { return copyOf(lowest) })
@@ -247,24 +237,23 @@ func pools() {
 			b.stores(acc, y)
 		})
 	})
-	kernel("maxPoolGrad", "func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)",
-		"adds dy to dx at each window's first maximum.", func() {
-			dx, dy, x, y, ld := base("dx"), base("dy"), base("x"), base("y"), floats("ld")
-			windows(ld, []reg{x, dx}, []reg{y, dy}, func(b block) {
-				highest, gradient := b.loads(y), b.loads(dy)
-				todo := each(gradient, func(reg) reg { return bits(0xffffffff) })
-				b.window(ld, []reg{x, dx}, func(b block) {
-					for j, v := range b.vectors() {
-						x, d := v.load(x), v.load(dx)
-						differs := orr(fcmgt(x, highest[j]), fcmgt(highest[j], x)) // not if one is NaN
-						accumulate(d, and(gradient[j], bic(todo[j], differs)))
-						andTo(todo[j], differs)
-						v.store(d, dx)
-					}
-				})
+	kernel("maxPoolGrad", func() {
+		dx, dy, x, y, ld := base("dx"), base("dy"), base("x"), base("y"), floats("ld")
+		windows(ld, []reg{x, dx}, []reg{y, dy}, func(b block) {
+			highest, gradient := b.loads(y), b.loads(dy)
+			todo := each(gradient, func(reg) reg { return bits(0xffffffff) })
+			b.window(ld, []reg{x, dx}, func(b block) {
+				for j, v := range b.vectors() {
+					x, d := v.load(x), v.load(dx)
+					differs := orr(fcmgt(x, highest[j]), fcmgt(highest[j], x)) // not if one is NaN
+					accumulate(d, and(gradient[j], bic(todo[j], differs)))
+					andTo(todo[j], differs)
+					v.store(d, dx)
+				}
 			})
 		})
-	kernel("avgPool", forward+", share float32)", "sets y to the windows' sums times share.", func() {
+	})
+	kernel("avgPool", func() {
 		y, x, ld, share := base("y"), base("x"), floats("cols"), splat("share")
 		windows(ld, []reg{x}, []reg{y}, func(b block) {
 			acc := zeros(b.u)
@@ -272,18 +261,17 @@ func pools() {
 			b.stores(each(acc, func(v reg) reg { return fmul(v, share) }), y)
 		})
 	})
-	kernel("avgPoolGrad", "func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)",
-		"adds dy times share to dx at each window's pixels.", func() {
-			dx, dy, ld, share := base("dx"), base("dy"), floats("ld"), splat("share")
-			windows(ld, []reg{dx}, []reg{dy}, func(b block) {
-				gradient := each(b.loads(dy), func(v reg) reg { return fmul(v, share) })
-				b.window(ld, []reg{dx}, func(b block) {
-					for j, v := range b.vectors() {
-						v.store(fadd(v.load(dx), gradient[j]), dx)
-					}
-				})
+	kernel("avgPoolGrad", func() {
+		dx, dy, ld, share := base("dx"), base("dy"), floats("ld"), splat("share")
+		windows(ld, []reg{dx}, []reg{dy}, func(b block) {
+			gradient := each(b.loads(dy), func(v reg) reg { return fmul(v, share) })
+			b.window(ld, []reg{dx}, func(b block) {
+				for j, v := range b.vectors() {
+					v.store(fadd(v.load(dx), gradient[j]), dx)
+				}
 			})
 		})
+	})
 }
 
 // andTo clears the bits of d that a does not have.
@@ -293,58 +281,56 @@ func andTo(d, a reg) { word(0x4e201c00, "and v%d.16b, v%d.16b, v%d.16b", d, d, a
 // taps, and skip between the end of a row of taps and the next one; wtap and wskip are the same of w.
 func depthwise() {
 	// Four outputs side by side share the loads of the kernel.
-	kernel("depthwise", "func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)",
-		"sets y to the windows' sums of x times w.", func() {
-			y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
-			left, from := integer("pixels"), floats("from")
-			row := func(tap, skip string) reg { // from a row of taps to the next, in bytes
-				return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
-			}
-			down := []stream{{x, row("tap", "skip")}, {w, row("wtap", "wskip")}}
-			along := []stream{{x, floats("tap")}, {w, floats("wtap")}}
-			groups(left, []int{4, 1}, func(n int) {
-				blocks(integer("cols"), []int{4, 1}, func(b block) {
-					acc := each(make([][]reg, n), func([]reg) []reg { return zeros(b.u) })
-					b.below(integer("kh"), down, func(b block) {
-						b.below(integer("kw"), along, func(b block) {
-							weights := b.loads(w)
-							b.apart(n, x, from, func(o int, b block) { b.multiplyAdd(acc[o], x, weights) })
-						})
+	kernel("depthwise", func() {
+		y, x, w := base("y"), base("x"), sum(base("w"), floats("first"))
+		left, from := integer("pixels"), floats("from")
+		row := func(tap, skip string) reg { // from a row of taps to the next, in bytes
+			return scaled(sum(product(integer("kw"), integer(tap)), integer(skip)), 2)
+		}
+		down := []stream{{x, row("tap", "skip")}, {w, row("wtap", "wskip")}}
+		along := []stream{{x, floats("tap")}, {w, floats("wtap")}}
+		groups(left, []int{4, 1}, func(n int) {
+			blocks(integer("cols"), []int{4, 1}, func(b block) {
+				acc := each(make([][]reg, n), func([]reg) []reg { return zeros(b.u) })
+				b.below(integer("kh"), down, func(b block) {
+					b.below(integer("kw"), along, func(b block) {
+						weights := b.loads(w)
+						b.apart(n, x, from, func(o int, b block) { b.multiplyAdd(acc[o], x, weights) })
 					})
-					b.apart(n, y, floats("to"), func(o int, b block) { b.stores(acc[o], y) })
+				})
+				b.apart(n, y, floats("to"), func(o int, b block) { b.stores(acc[o], y) })
+			})
+			for range n {
+				add(floats("to"), y)
+				add(from, x)
+			}
+		})
+	})
+	// Three taps share the loads of dy.
+	kernel("depthwiseGrad", func() {
+		dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
+		tap, wtap := floats("tap"), floats("wtap")
+		along := []stream{{x, floats("from")}, {dy, floats("to")}}
+		repeat(kh, func() {
+			groups(integer("kw"), []int{3, 1}, func(n int) {
+				blocks(integer("cols"), []int{4, 1}, func(b block) {
+					acc := make([][]reg, n)
+					b.apart(n, dw, wtap, func(t int, b block) { acc[t] = b.loads(dw) })
+					b.below(integer("pixels"), along, func(b block) {
+						gradient := b.loads(dy)
+						b.apart(n, x, tap, func(t int, b block) { b.multiplyAdd(acc[t], x, gradient) })
+					})
+					b.apart(n, dw, wtap, func(t int, b block) { b.stores(acc[t], dw) })
 				})
 				for range n {
-					add(floats("to"), y)
-					add(from, x)
+					add(tap, x)
+					add(wtap, dw)
 				}
 			})
+			add(floats("skip"), x)
+			add(floats("wskip"), dw)
 		})
-	// Three taps share the loads of dy.
-	kernel("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)",
-		"adds to rows of taps of dw the sums of x times dy.", func() {
-			dw, x, dy, kh := base("dw"), base("x"), base("dy"), integer("kh")
-			tap, wtap := floats("tap"), floats("wtap")
-			along := []stream{{x, floats("from")}, {dy, floats("to")}}
-			repeat(kh, func() {
-				groups(integer("kw"), []int{3, 1}, func(n int) {
-					blocks(integer("cols"), []int{4, 1}, func(b block) {
-						acc := make([][]reg, n)
-						b.apart(n, dw, wtap, func(t int, b block) { acc[t] = b.loads(dw) })
-						b.below(integer("pixels"), along, func(b block) {
-							gradient := b.loads(dy)
-							b.apart(n, x, tap, func(t int, b block) { b.multiplyAdd(acc[t], x, gradient) })
-						})
-						b.apart(n, dw, wtap, func(t int, b block) { b.stores(acc[t], dw) })
-					})
-					for range n {
-						add(tap, x)
-						add(wtap, dw)
-					}
-				})
-				add(floats("skip"), x)
-				add(floats("wskip"), dw)
-			})
-		})
+	})
 }
 
 // groups emits body for n of left things at a time, for the sizes n in turn, which descend to 1.

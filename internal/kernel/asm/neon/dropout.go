@@ -5,12 +5,8 @@ const philoxRounds = 10
 // dropout emits the functions for whole groups of 64 elements, of 16 counters with four words each.
 func dropout() {
 	for _, withAdd := range []bool{false, true} {
-		name, more, doc := "dropoutGroups", "", "is dropout for whole groups."
-		if withAdd {
-			name, more, doc = "dropoutAddGroups", ", add", "is dropoutAdd for whole groups."
-		}
-		signature := "func(dst, x" + more + " []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)"
-		function(name, signature, doc, func() {
+		name := "dropout" + when(withAdd, "Add")
+		function(name+"Groups", table[name].signature, "is "+name+" for whole groups.", func() {
 			dst, x, n := base("dst"), base("x"), length("dst")
 			streams := []reg{dst, x}
 			var plus reg

@@ -3,32 +3,27 @@ package main
 // Functions over the elements of slices. The formulas are as in the amd64 generator, whose comments
 // derive them; each operation rounds where it rounds there.
 
-const (
-	unaryOp  = "func(dst, x []float32)"
-	binaryOp = "func(dst, a, b []float32)"
-)
-
 // simple emits a function of one or two slices.
-func simple(name, signature, doc string, op func(x []reg) reg) {
-	flat(name, signature, doc, 4, func() func(b block) reg {
+func simple(name string, op func(x []reg) reg) {
+	flat(name, 4, func() func(b block) reg {
 		p := each(order[1:], base)
 		return func(b block) reg { return op(each(p, b.load)) }
 	})
 }
 
 func elements() {
-	simple("add", binaryOp, "sets dst to a + b.", func(x []reg) reg { return fadd(x[0], x[1]) })
-	simple("mul", binaryOp, "sets dst to a * b.", func(x []reg) reg { return fmul(x[0], x[1]) })
-	simple("addRelu", binaryOp, "sets dst to relu(a + b).", func(x []reg) reg { return relu(fadd(x[0], x[1])) })
-	simple("relu", unaryOp, "sets dst to x, or 0 where it is negative.", func(x []reg) reg { return relu(x[0]) })
-	simple("reluGrad", "func(dst, dy, y []float32)", "sets dst to dy where y > 0, else to 0.", func(x []reg) reg {
+	simple("add", func(x []reg) reg { return fadd(x[0], x[1]) })
+	simple("mul", func(x []reg) reg { return fmul(x[0], x[1]) })
+	simple("addRelu", func(x []reg) reg { return relu(fadd(x[0], x[1])) })
+	simple("relu", func(x []reg) reg { return relu(x[0]) })
+	simple("reluGrad", func(x []reg) reg {
 		return and(x[0], positive(x[1]))
 	})
-	flat("scale", "func(dst, a []float32, s float32)", "sets dst to a * s.", 4, func() func(b block) reg {
+	flat("scale", 4, func() func(b block) reg {
 		a, s := base("a"), splat("s")
 		return func(b block) reg { return fmul(b.load(a), s) }
 	})
-	flat("addScaled", "func(dst, a, b []float32, s float32)", "sets dst to a + s*b.", 4, func() func(b block) reg {
+	flat("addScaled", 4, func() func(b block) reg {
 		a, other, s := base("a"), base("b"), splat("s")
 		return func(b block) reg {
 			v := b.load(a)
@@ -36,22 +31,20 @@ func elements() {
 			return v
 		}
 	})
-	flat("clip", "func(dst, x []float32, limit float32)",
-		"sets dst to x cut to [-limit, limit].", 4, func() func(b block) reg {
-			x, upper := base("x"), splat("limit")
-			lower := fsub(zero(), upper)
-			return func(b block) reg { // by selection: FMAX orders zeros
-				v := b.load(x)
-				bit(v, lower, fcmgt(lower, v))
-				bit(v, upper, fcmgt(v, upper))
-				return v
-			}
-		})
-	flat("clipGrad", "func(dst, dy, x []float32, limit float32)",
-		"sets dst to dy where |x| <= limit, else to 0.", 4, func() func(b block) reg {
-			dy, x, limit := base("dy"), base("x"), splat("limit")
-			return func(b block) reg { return and(b.load(dy), fcmge(limit, fabs(b.load(x)))) }
-		})
+	flat("clip", 4, func() func(b block) reg {
+		x, upper := base("x"), splat("limit")
+		lower := fsub(zero(), upper)
+		return func(b block) reg { // by selection: FMAX orders zeros
+			v := b.load(x)
+			bit(v, lower, fcmgt(lower, v))
+			bit(v, upper, fcmgt(v, upper))
+			return v
+		}
+	})
+	flat("clipGrad", 4, func() func(b block) reg {
+		dy, x, limit := base("dy"), base("x"), splat("limit")
+		return func(b block) reg { return and(b.load(dy), fcmge(limit, fabs(b.load(x)))) }
+	})
 	function("attentionGradRow", "func(ds, p []float32, d, scale float32)", "is attentionTable.gradRow.", eachVector(4, func() func(b block) reg {
 		ds, p, d, scale := base("ds"), base("p"), splat("d"), splat("scale")
 		return func(b block) reg { return fmul(fmul(fsub(b.load(ds), d), b.load(p)), scale) }
@@ -107,18 +100,16 @@ func polynomial(x reg, coefficients []lane) reg {
 
 func exponentials() {
 	const u = 2
-	flat("exp", unaryOp, "sets dst to exp(x).", u, func() func(b block) reg {
+	flat("exp", u, func() func(b block) reg {
 		x, e := base("x"), newExponential()
 		return func(b block) reg { return e.of(b.load(x)) }
 	})
-	flat("softmaxGrad", "func(dst, x []float32, lse, offset, scale float32)",
-		"sets dst to scale * (exp(x - lse) - offset).", u,
-		func() func(b block) reg {
-			x, e := base("x"), newExponential()
-			lse, offset, scale := splat("lse"), splat("offset"), splat("scale")
-			return func(b block) reg { return fmul(fsub(e.of(fsub(b.load(x), lse)), offset), scale) }
-		})
-	flat("sigmoid", unaryOp, "sets dst to 1 / (1 + exp(-x)).", u, func() func(b block) reg {
+	flat("softmaxGrad", u, func() func(b block) reg {
+		x, e := base("x"), newExponential()
+		lse, offset, scale := splat("lse"), splat("offset"), splat("scale")
+		return func(b block) reg { return fmul(fsub(e.of(fsub(b.load(x), lse)), offset), scale) }
+	})
+	flat("sigmoid", u, func() func(b block) reg {
 		x, e, sign := base("x"), newExponential(), bits(1<<31)
 		return func(b block) reg {
 			v, one := b.load(x), dup(e.one)
@@ -128,14 +119,14 @@ func exponentials() {
 			return fdiv(numerator, fadd(y, one))
 		}
 	})
-	flat("sigmoidGrad", "func(dst, dy, y []float32)", "sets dst to dy * y * (1 - y).", 4, func() func(b block) reg {
+	flat("sigmoidGrad", 4, func() func(b block) reg {
 		dy, y, one := base("dy"), base("y"), all(1)
 		return func(b block) reg {
 			v := b.load(y)
 			return fmul(fmul(fsub(one, v), v), b.load(dy))
 		}
 	})
-	flat("tanh", unaryOp, "sets dst to tanh(x).", u, func() func(b block) reg {
+	flat("tanh", u, func() func(b block) reg {
 		x, e := base("x"), newExponential()
 		sign, small := bits(1<<31), all(0.625)
 		poly := constant(-0x1.75e1c2p-8, 0x1.522698p-6, -0x1.b83c5ap-5, 0x1.110726p-3)
@@ -154,7 +145,7 @@ func exponentials() {
 			return choice
 		}
 	})
-	flat("tanhGrad", "func(dst, dy, y []float32)", "sets dst to dy * (1 - y * y).", 4, func() func(b block) reg {
+	flat("tanhGrad", 4, func() func(b block) reg {
 		dy, y, one := base("dy"), base("y"), all(1)
 		return func(b block) reg {
 			v, t := b.load(y), copyOf(one)
@@ -162,11 +153,11 @@ func exponentials() {
 			return fmul(t, b.load(dy))
 		}
 	})
-	flat("gelu", unaryOp, "sets dst to gelu(x).", u, func() func(b block) reg {
+	flat("gelu", u, func() func(b block) reg {
 		x, g := base("x"), newGelu()
 		return func(b block) reg { return g.of(b.load(x)) }
 	})
-	flat("geluGrad", "func(dst, dy, x []float32)", "sets dst to dy * gelu'(x).", u, func() func(b block) reg {
+	flat("geluGrad", u, func() func(b block) reg {
 		dy, x, g := base("dy"), base("x"), newGelu()
 		bound := constant(-12, 12, 3*geluCubic)
 		return func(b block) reg {
@@ -212,21 +203,20 @@ func optimizers() {
 		fmla(g, w, l2)
 		return g
 	}
-	flat("sgd", "func(w, g []float32, lr, s, l2 float32)",
-		"takes a step down the gradient.", 4, func() func(b block) reg {
-			wp, gp, lr, s, l2 := base("w"), base("g"), splat("lr"), splat("s"), splat("l2")
-			return func(b block) reg {
-				w := b.load(wp)
-				fmls(w, gradient(b.load(gp), w, s, l2), lr)
-				return w
-			}
-		})
-	for _, nesterov := range []bool{false, true} {
-		name, doc := "momentum", "takes a step along the running sum of gradients."
-		if nesterov {
-			name, doc = "nesterov", "is momentum with a look ahead."
+	flat("sgd", 4, func() func(b block) reg {
+		wp, gp, lr, s, l2 := base("w"), base("g"), splat("lr"), splat("s"), splat("l2")
+		return func(b block) reg {
+			w := b.load(wp)
+			fmls(w, gradient(b.load(gp), w, s, l2), lr)
+			return w
 		}
-		flat(name, "func(w, v, g []float32, lr, mu, s, l2 float32)", doc, 4, func() func(b block) reg {
+	})
+	for _, nesterov := range []bool{false, true} {
+		name := "momentum"
+		if nesterov {
+			name = "nesterov"
+		}
+		flat(name, 4, func() func(b block) reg {
 			wp, vp, gp, lr, mu, s, l2 := base("w"), base("v"), base("g"), splat("lr"), splat("mu"), splat("s"), splat("l2")
 			return func(b block) reg {
 				w := b.load(wp)
@@ -241,42 +231,40 @@ func optimizers() {
 			}
 		})
 	}
-	flat("adam", "func(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, root, shrink, s, l2 float32)",
-		"moves both means and takes a step.", 1, func() func(b block) reg {
-			wp, mp, vp, gp := base("w"), base("m"), base("v"), base("g")
-			beta1, rest1, beta2, rest2 := splat("beta1"), splat("rest1"), splat("beta2"), splat("rest2")
-			eps, step, root, shrink, s, l2 := splat("eps"), splat("step"), splat("root"), splat("shrink"), splat("s"), splat("l2")
-			return func(b block) reg {
-				w := b.load(wp)
-				g := gradient(b.load(gp), w, s, l2)
-				m := fmul(b.load(mp), beta1)
-				fmla(m, g, rest1)
-				b.store(m, mp)
-				v := fmul(b.load(vp), beta2)
-				fmla(v, fmul(g, g), rest2)
-				b.store(v, vp)
-				fmls(w, w, shrink)
-				fmls(w, fdiv(m, multiplyAdd(fsqrt(v), root, eps)), step)
-				return w
-			}
-		})
-	flat("rmsprop", "func(w, ms, mom, g []float32, decay, rest, mu, eps, lr, s, l2 float32)",
-		"moves the mean of squares and the momentum, and takes a step.", 1, func() func(b block) reg {
-			wp, sp, mp, gp := base("w"), base("ms"), base("mom"), base("g")
-			decay, rest, mu, eps := splat("decay"), splat("rest"), splat("mu"), splat("eps")
-			lr, s, l2 := splat("lr"), splat("s"), splat("l2")
-			return func(b block) reg {
-				w := b.load(wp)
-				g := gradient(b.load(gp), w, s, l2)
-				square := fmul(b.load(sp), decay)
-				fmla(square, fmul(g, g), rest)
-				b.store(square, sp)
-				m := multiplyAdd(b.load(mp), mu, fdiv(fmul(g, lr), fsqrt(fadd(square, eps))))
-				b.store(m, mp)
-				return fsub(w, m)
-			}
-		})
-	flat("average", "func(avg, w []float32, rest float32)", "moves an average towards w.", 4, func() func(b block) reg {
+	flat("adam", 1, func() func(b block) reg {
+		wp, mp, vp, gp := base("w"), base("m"), base("v"), base("g")
+		beta1, rest1, beta2, rest2 := splat("beta1"), splat("rest1"), splat("beta2"), splat("rest2")
+		eps, step, root, shrink, s, l2 := splat("eps"), splat("step"), splat("root"), splat("shrink"), splat("s"), splat("l2")
+		return func(b block) reg {
+			w := b.load(wp)
+			g := gradient(b.load(gp), w, s, l2)
+			m := fmul(b.load(mp), beta1)
+			fmla(m, g, rest1)
+			b.store(m, mp)
+			v := fmul(b.load(vp), beta2)
+			fmla(v, fmul(g, g), rest2)
+			b.store(v, vp)
+			fmls(w, w, shrink)
+			fmls(w, fdiv(m, multiplyAdd(fsqrt(v), root, eps)), step)
+			return w
+		}
+	})
+	flat("rmsprop", 1, func() func(b block) reg {
+		wp, sp, mp, gp := base("w"), base("ms"), base("mom"), base("g")
+		decay, rest, mu, eps := splat("decay"), splat("rest"), splat("mu"), splat("eps")
+		lr, s, l2 := splat("lr"), splat("s"), splat("l2")
+		return func(b block) reg {
+			w := b.load(wp)
+			g := gradient(b.load(gp), w, s, l2)
+			square := fmul(b.load(sp), decay)
+			fmla(square, fmul(g, g), rest)
+			b.store(square, sp)
+			m := multiplyAdd(b.load(mp), mu, fdiv(fmul(g, lr), fsqrt(fadd(square, eps))))
+			b.store(m, mp)
+			return fsub(w, m)
+		}
+	})
+	flat("average", 4, func() func(b block) reg {
 		ap, wp, rest := base("avg"), base("w"), splat("rest")
 		return func(b block) reg {
 			avg := b.load(ap)
@@ -307,7 +295,7 @@ func bfloat16() {
 				advance(dst, 8)
 			})
 		})
-	flat("roundBF16", "func(dst, src []float32)", "sets dst to src rounded to bfloat16.", 4, func() func(b block) reg {
+	flat("roundBF16", 4, func() func(b block) reg {
 		src, c, upper := base("src"), newRounding(), bits(0xffff0000)
 		return func(b block) reg { return and(c.nearest(b.load(src)), upper) }
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,15 +41,14 @@ var (
 	assembly  bytes.Buffer
 	stubs     bytes.Buffer
 	entries   bytes.Buffer // of the table
+	table     map[string]described
 )
 
 func vec() reg { registers++; return reg{registers, true} }
 func gp() reg  { registers++; return reg{registers, false} }
 
 // do emits a line of Go's assembler.
-func do(text string, regs ...reg) {
-	program = append(program, instruction{0, text, regs})
-}
+func do(text string, regs ...reg) { program = append(program, instruction{0, text, regs}) }
 
 // word emits a word.
 func word(code uint32, text string, regs ...reg) {
@@ -88,24 +88,19 @@ func skipIfZero(n reg, body func()) {
 	place(end)
 }
 
-func move(from reg) reg {
+// set emits a line whose last register is new, and returns that.
+func set(text string, regs ...reg) reg {
 	to := gp()
-	do("MOVD R%d, R%d", from, to)
+	do(text, append(regs, to)...)
 	return to
 }
+
+func move(from reg) reg { return set("MOVD R%d, R%d", from) }
 
 // scaled returns n << bits.
-func scaled(n reg, bits int) reg {
-	to := gp()
-	do(fmt.Sprintf("LSL $%d, R%%d, R%%d", bits), n, to)
-	return to
-}
+func scaled(n reg, bits int) reg { return set(fmt.Sprintf("LSL $%d, R%%d, R%%d", bits), n) }
 
-func product(a, b reg) reg {
-	to := gp()
-	do("MUL R%d, R%d, R%d", a, b, to)
-	return to
-}
+func product(a, b reg) reg { return set("MUL R%d, R%d, R%d", a, b) }
 
 func add(n reg, to reg)        { do("ADD R%d, R%d, R%d", n, to, to) }
 func advance(p reg, bytes int) { do(fmt.Sprintf("ADD $%d, R%%d, R%%d", bytes), p, p) }
@@ -122,9 +117,7 @@ func returnFloat(v reg)        { do(fmt.Sprintf("FMOVS F%%d, ret+%d(FP)", parame
 func returnInteger(n reg)      { do(fmt.Sprintf("MOVD R%%d, ret+%d(FP)", parameters["ret"]), n) }
 
 func load(instruction, name, part string, offset int) reg {
-	to := gp()
-	do(fmt.Sprintf("%s %s%s+%d(FP), R%%d", instruction, name, part, parameters[name]+offset), to)
-	return to
+	return set(fmt.Sprintf("%s %s%s+%d(FP), R%%d", instruction, name, part, parameters[name]+offset))
 }
 
 // scalar loads a float32 into lane 0.
@@ -134,10 +127,22 @@ func scalar(name string) reg {
 	return to
 }
 
+// A described entry of the table has a signature and a comment.
+type described struct{ signature, doc string }
+
+// entriesOf reads the entries of the table, which the generator of amd64's vector kernels writes.
+func entriesOf(table string) map[string]described {
+	of := map[string]described{}
+	for _, e := range regexp.MustCompile(`(?m)^\t// \w+ (.+)\n\t(\w+) (func.+)$`).FindAllStringSubmatch(table, -1) {
+		of[e[2]] = described{e[3], e[1]}
+	}
+	return of
+}
+
 // kernel emits a function that is an entry of the table.
-func kernel(name, signature, doc string, body func()) {
+func kernel(name string, body func()) {
 	tabulate(name, "NEON")
-	function(name, signature, doc, body)
+	function(name, table[name].signature, table[name].doc, body)
 }
 
 // tabulate makes a function with the suffix the table's entry of a name.

@@ -9,6 +9,13 @@ import (
 // The instructions on vectors, by the encodings of Arm's Architecture Reference Manual (DDI 0487,
 // section C7.2). TestEncodings checks each word that is emitted.
 
+// made emits a word whose first register is new, and returns that.
+func made(code uint32, text string, regs ...reg) reg {
+	d := vec()
+	word(code, text, append([]reg{d}, regs...)...)
+	return d
+}
+
 func binary(name, to, from string, code uint32) func(a, b reg) reg {
 	op := inPlace(name, to, from, code)
 	return func(a, b reg) reg {
@@ -20,11 +27,7 @@ func binary(name, to, from string, code uint32) func(a, b reg) reg {
 
 func unary(name, to, from string, code uint32) func(a reg) reg {
 	text := fmt.Sprintf("%s v%%d.%s, v%%d.%s", name, to, from)
-	return func(a reg) reg {
-		d := vec()
-		word(code, text, d, a)
-		return d
-	}
+	return func(a reg) reg { return made(code, text, a) }
 }
 
 // inPlace instructions read their first register as well.
@@ -35,9 +38,7 @@ func inPlace(name, to, from string, code uint32) func(d, a, b reg) {
 
 func shift(name string, code uint32, field func(bits int) int) func(a reg, bits int) reg {
 	return func(a reg, bits int) reg {
-		d := vec()
-		word(code|uint32(field(bits))<<16, fmt.Sprintf("%s v%%d.4s, v%%d.4s, #%d", name, bits), d, a)
-		return d
+		return made(code|uint32(field(bits))<<16, fmt.Sprintf("%s v%%d.4s, v%%d.4s, #%d", name, bits), a)
 	}
 }
 
@@ -109,23 +110,13 @@ type lane struct {
 }
 
 func dup(l lane) reg {
-	d := vec()
-	word(0x4e040400|uint32(l.n)<<19, fmt.Sprintf("dup v%%d.4s, v%%d.s[%d]", l.n), d, l.of)
-	return d
+	return made(0x4e040400|uint32(l.n)<<19, fmt.Sprintf("dup v%%d.4s, v%%d.s[%d]", l.n), l.of)
 }
 
 // upperHalf returns lanes 2 and 3 of a as the first ones.
-func upperHalf(a reg) reg {
-	d := vec()
-	word(0x4e180400, "dup v%d.2d, v%d.d[1]", d, a)
-	return d
-}
+func upperHalf(a reg) reg { return made(0x4e180400, "dup v%d.2d, v%d.d[1]", a) }
 
-func splatInteger(n reg) reg {
-	d := vec()
-	word(0x4e040c00, "dup v%d.4s, w%d", d, n)
-	return d
-}
+func splatInteger(n reg) reg { return made(0x4e040c00, "dup v%d.4s, w%d", n) }
 
 // splatCount returns the integer n as float32s.
 func splatCount(n reg) reg {
@@ -141,12 +132,6 @@ func byLane(name string, code uint32, l lane, regs ...reg) {
 
 func fmlaLane(d, a reg, l lane) { byLane("fmla", 0x4f801000, l, d, a) }
 func fmlsLane(d, a reg, l lane) { byLane("fmls", 0x4f805000, l, d, a) }
-
-func fmulLane(a reg, l lane) reg {
-	d := vec()
-	byLane("fmul", 0x4f809000, l, d, a)
-	return d
-}
 
 // multiplyAdd returns a*b + c.
 func multiplyAdd(a, b, c reg) reg {
@@ -182,8 +167,18 @@ func all(x float32) reg { return bits(math.Float32bits(x)) }
 
 // Loads and stores of a vector, or of lane 0, from an address and bytes after it.
 
-func loadTo(d, p reg, offset int) {
-	word(0x3dc00000|uint32(offset/16)<<10, fmt.Sprintf("ldr q%%d, [x%%d, #%d]", offset), d, p)
+var (
+	loadTo      = access("ldr q", 0x3dc00000, 16)
+	str         = access("str q", 0x3d800000, 16)
+	loadLane0To = access("ldr s", 0xbd400000, 4)
+	strLane     = access("str s", 0xbd000000, 4)
+)
+
+// access moves a number of bytes.
+func access(name string, code uint32, bytes int) func(v, p reg, offset int) {
+	return func(v, p reg, offset int) {
+		word(code|uint32(offset/bytes)<<10, fmt.Sprintf("%s%%d, [x%%d, #%d]", name, offset), v, p)
+	}
 }
 
 func ldr(p reg, offset int) reg {
@@ -192,24 +187,8 @@ func ldr(p reg, offset int) reg {
 	return d
 }
 
-func str(v, p reg, offset int) {
-	word(0x3d800000|uint32(offset/16)<<10, fmt.Sprintf("str q%%d, [x%%d, #%d]", offset), v, p)
-}
-
-func loadLane0To(d, p reg, offset int) {
-	word(0xbd400000|uint32(offset/4)<<10, fmt.Sprintf("ldr s%%d, [x%%d, #%d]", offset), d, p)
-}
-
-func strLane(v, p reg, offset int) {
-	word(0xbd000000|uint32(offset/4)<<10, fmt.Sprintf("str s%%d, [x%%d, #%d]", offset), v, p)
-}
-
 // ldrAt loads lane 0 from p + offset.
-func ldrAt(p, offset reg) reg {
-	d := vec()
-	word(0xbc606800, "ldr s%d, [x%d, x%d]", d, p, offset)
-	return d
-}
+func ldrAt(p, offset reg) reg { return made(0xbc606800, "ldr s%d, [x%d, x%d]", p, offset) }
 
 // loadLane and storeLane move one lane and advance p.
 
@@ -222,28 +201,16 @@ func lanePost(name string, code uint32, v reg, n int, p reg) {
 }
 
 // splatFrom loads a float32 into all lanes.
-func splatFrom(p reg) reg {
-	d := vec()
-	word(0x4d40c800, "ld1r {v%d.4s}, [x%d]", d, p)
-	return d
-}
+func splatFrom(p reg) reg { return made(0x4d40c800, "ld1r {v%d.4s}, [x%d]", p) }
 
 // ldrHalf and strHalf move the lower half of a vector.
 
-func ldrHalf(p reg) reg {
-	d := vec()
-	word(0xfd400000, "ldr d%d, [x%d]", d, p)
-	return d
-}
+func ldrHalf(p reg) reg { return made(0xfd400000, "ldr d%d, [x%d]", p) }
 
 func strHalf(v, p reg) { word(0xfd000000, "str d%d, [x%d]", v, p) }
 
 // umaxAcross returns the largest of the unsigned lanes in lane 0.
-func umaxAcross(a reg) reg {
-	d := vec()
-	word(0x6eb0a800, "umaxv s%d, v%d.4s", d, a)
-	return d
-}
+func umaxAcross(a reg) reg { return made(0x6eb0a800, "umaxv s%d, v%d.4s", a) }
 
 // fmovTo sets n to lane 0 of v.
 func fmovTo(n, v reg) { word(0x1e260000, "fmov w%d, s%d", n, v) }

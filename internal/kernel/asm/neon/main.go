@@ -29,6 +29,11 @@ func main() {
 	out := flag.String("out", "", "`file` for the assembly")
 	stubsFile := flag.String("stubs", "", "`file` for the Go declarations and the table")
 	flag.Parse()
+	source, err := os.ReadFile("../vector_table.go")
+	if err != nil {
+		log.Fatal(err)
+	}
+	table = entriesOf(string(source))
 	gemm()
 	transpose()
 	elements()
@@ -48,7 +53,7 @@ func main() {
 	for _, name := range []string{"normStats", "normStatsTally", "normTotals"} { // which take little time
 		tabulate(name, "Generic")
 	}
-	source, err := format.Source([]byte(head + "package kernel\n" + stubs.String() + "\nvar neonVector = vectorTable{" + entries.String() + "\n}\n"))
+	source, err = format.Source([]byte(head + "package kernel\n" + stubs.String() + "\nvar neonVector = vectorTable{" + entries.String() + "\n}\n"))
 	if err != nil {
 		log.Fatal(err)
 	}

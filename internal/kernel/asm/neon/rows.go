@@ -73,8 +73,7 @@ func larger(a, b reg) reg {
 }
 
 func reductions() {
-	const row = "func(x []float32) float32"
-	kernel("rowMax", row, "returns the largest element, NaNs left out, or -Inf.", func() {
+	kernel("rowMax", func() {
 		x, n, lowest := base("x"), length("x"), bits(0xff800000)
 		acc := make([]reg, lanes64)
 		for j := range acc {
@@ -89,22 +88,22 @@ func reductions() {
 		})
 		returnFloat(combine(acc, larger))
 	})
-	kernel("rowSum", row, "returns the sum.", func() {
+	kernel("rowSum", func() {
 		x, n, acc := base("x"), length("x"), zeros(lanes64)
 		reduce(n, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
 		returnFloat(combine(acc, fadd))
 	})
-	kernel("dot", "func(a, b []float32) float32", "returns the inner product over len(a).", func() {
+	kernel("dot", func() {
 		a, other, n, acc := base("a"), base("b"), length("a"), zeros(lanes64)
 		reduce(n, lanes64, func(b block, j int) { fmla(acc[j], b.load(a), b.load(other)) }, acc)
 		returnFloat(combine(acc, fadd))
 	})
 	for _, store := range []bool{true, false} {
-		name, signature, doc := "expSum", "func(x []float32, scale, shift float32) float32", "returns the sum of exp(x*scale - shift)."
+		name := "expSum"
 		if store {
-			name, signature, doc = "expShift", "func(dst, x []float32, scale, shift float32) float32", "sets dst to exp(x*scale - shift) and returns its sum."
+			name = "expShift"
 		}
-		kernel(name, signature, doc, func() {
+		kernel(name, func() {
 			x, n, scale, shift, e := base("x"), length(order[0]), splat("scale"), fneg(splat("shift")), newExponential()
 			var dst reg
 			if store {
@@ -155,60 +154,54 @@ func sumSquares() {
 
 // nonFinite compares the largest bits of four vectors, without their signs, with those of infinity.
 func nonFinite() {
-	kernel("nonFinite", "func(x []float32) int",
-		"returns the start of the first block with a NaN or an infinity, or -1.", func() {
-			x, n, magnitude, infinity := base("x"), length("x"), bits(0x7fffffff), bits(0x7f800000)
-			at, found := gp(), gp()
-			blocks(n, []int{4, 1}, func(b block) {
-				v := b.loads(x)
-				most := and(v[0], magnitude)
-				for _, w := range v[1:] {
-					most = umax(most, and(w, magnitude))
-				}
-				reached := umaxAcross(cmhs(most, infinity))
-				do("MOVD R%d, R%d", b.i, at)
-				fmovTo(found, reached)
-				do("CBNZ R%d, found", found)
-			})
-			do("MOVD $-4, R%d", at)
-			place("found")
-			do("ASR $2, R%d, R%d", at, at)
-			returnInteger(at)
+	kernel("nonFinite", func() {
+		x, n, magnitude, infinity := base("x"), length("x"), bits(0x7fffffff), bits(0x7f800000)
+		at, found := gp(), gp()
+		blocks(n, []int{4, 1}, func(b block) {
+			v := b.loads(x)
+			most := and(v[0], magnitude)
+			for _, w := range v[1:] {
+				most = umax(most, and(w, magnitude))
+			}
+			reached := umaxAcross(cmhs(most, infinity))
+			do("MOVD R%d, R%d", b.i, at)
+			fmovTo(found, reached)
+			do("CBNZ R%d, found", found)
 		})
+		do("MOVD $-4, R%d", at)
+		place("found")
+		do("ASR $2, R%d, R%d", at, at)
+		returnInteger(at)
+	})
 }
 
 func layerNorms() {
-	kernel("layerNorm", "func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)",
-		"normalises each row of x.", func() {
-			y, stats, x, gamma, beta := base("y"), base("stats"), base("x"), base("gamma"), base("beta")
-			n, cols, eps := integer("rows"), integer("cols"), splat("eps")
-			stride, count := scaled(cols, 2), splatCount(cols)
-			rows(n, []stream{{y, stride}, {x, stride}}, func() {
-				acc := zeros(lanes64)
-				reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
-				mean := fdiv(splatSum(acc), count)
-				acc = zeros(lanes64)
-				reduce(cols, lanes64, func(b block, j int) {
-					v := b.kill(fsub(b.load(x), mean))
-					fmla(acc[j], v, v)
-				}, acc)
-				scale := fdiv(all(1), fsqrt(fadd(fdiv(splatSum(acc), count), eps)))
-				strLane(mean, stats, 0)
-				strLane(scale, stats, 4)
-				advance(stats, 8)
-				blocks(cols, []int{4, 1}, func(b block) {
-					for _, v := range b.vectors() {
-						v.store(multiplyAdd(v.normalised(x, mean, scale), v.load(gamma), v.load(beta)), y)
-					}
-				})
+	kernel("layerNorm", func() {
+		y, stats, x, gamma, beta := base("y"), base("stats"), base("x"), base("gamma"), base("beta")
+		n, cols, eps := integer("rows"), integer("cols"), splat("eps")
+		stride, count := scaled(cols, 2), splatCount(cols)
+		rows(n, []stream{{y, stride}, {x, stride}}, func() {
+			acc := zeros(lanes64)
+			reduce(cols, lanes64, func(b block, j int) { accumulate(acc[j], b.load(x)) }, acc)
+			mean := fdiv(splatSum(acc), count)
+			acc = zeros(lanes64)
+			reduce(cols, lanes64, func(b block, j int) {
+				v := b.kill(fsub(b.load(x), mean))
+				fmla(acc[j], v, v)
+			}, acc)
+			scale := fdiv(all(1), fsqrt(fadd(fdiv(splatSum(acc), count), eps)))
+			strLane(mean, stats, 0)
+			strLane(scale, stats, 4)
+			advance(stats, 8)
+			blocks(cols, []int{4, 1}, func(b block) {
+				for _, v := range b.vectors() {
+					v.store(multiplyAdd(v.normalised(x, mean, scale), v.load(gamma), v.load(beta)), y)
+				}
 			})
 		})
+	})
 	for _, withAdd := range []bool{false, true} {
-		name, more, doc := "layerNormGrad", "", "sets dx to the gradient of layerNorm's input."
-		if withAdd {
-			name, more, doc = "layerNormGradAdd", ", add", "sets dx to add and the gradient of layerNorm's input."
-		}
-		kernel(name, "func(dx, dy, x, gamma, stats"+more+" []float32, rows, cols int)", doc, func() {
+		kernel("layerNormGrad"+when(withAdd, "Add"), func() {
 			dx, dy, x, gamma, stats := base("dx"), base("dy"), base("x"), base("gamma"), base("stats")
 			n, cols := integer("rows"), integer("cols")
 			stride, count := scaled(cols, 2), splatCount(cols)
@@ -243,27 +236,26 @@ func layerNorms() {
 			})
 		})
 	}
-	kernel("layerNormParamGrad", "func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)",
-		"adds the gradients of gamma and beta, rows ascending.", func() {
-			dgamma, dbeta, dy, x, stats := base("dgamma"), base("dbeta"), base("dy"), base("x"), base("stats")
-			stride, eight := floats("ld"), gp()
-			do("MOVD $8, R%d", eight)
-			panels([]stream{{dy, stride}, {x, stride}, {stats, eight}}, []int{4, 1}, 4, func(b block) (func(b block), func()) {
-				b.places[stats] = stats
-				g, s := b.loads(dgamma), b.loads(dbeta)
-				return func(b block) {
-						mean, scale := statsOf(b.places[stats])
-						for j, v := range b.vectors() {
-							d := v.load(dy)
-							accumulate(s[j], d)
-							fmla(g[j], d, v.normalised(x, mean, scale))
-						}
-					}, func() {
-						b.stores(g, dgamma)
-						b.stores(s, dbeta)
+	kernel("layerNormParamGrad", func() {
+		dgamma, dbeta, dy, x, stats := base("dgamma"), base("dbeta"), base("dy"), base("x"), base("stats")
+		stride, eight := floats("ld"), gp()
+		do("MOVD $8, R%d", eight)
+		panels([]stream{{dy, stride}, {x, stride}, {stats, eight}}, []int{4, 1}, 4, func(b block) (func(b block), func()) {
+			b.places[stats] = stats
+			g, s := b.loads(dgamma), b.loads(dbeta)
+			return func(b block) {
+					mean, scale := statsOf(b.places[stats])
+					for j, v := range b.vectors() {
+						d := v.load(dy)
+						accumulate(s[j], d)
+						fmla(g[j], d, v.normalised(x, mean, scale))
 					}
-			})
+				}, func() {
+					b.stores(g, dgamma)
+					b.stores(s, dbeta)
+				}
 		})
+	})
 }
 
 // statsOf returns a row's mean and scale in all lanes.

@@ -32,6 +32,15 @@ func when(condition bool, s string) string {
 	return ""
 }
 
+// operands returns what is added, if anything, and the pointers with it.
+func operands(withAdd bool, pointers ...reg.Register) (add reg.Register, all []reg.Register) {
+	if withAdd {
+		add = base("add")
+		pointers = append(pointers, add)
+	}
+	return add, pointers
+}
+
 func columnMoments(m machine) {
 	mean, squares, x := base("mean"), base("squares"), base("x")
 	n, cols, ld := integer("rows"), integer("cols"), integer("ld")
@@ -39,11 +48,7 @@ func columnMoments(m machine) {
 	VBROADCASTSS(count.AsX(), count)
 	m.blocks(cols, 4, m.tailMask(cols), func(b block) {
 		sum := m.accumulators(b.u)
-		b.below(n, ld, func(b block) {
-			for j := range b.u {
-				VADDPS(b.load(x, j), sum[j], sum[j])
-			}
-		})
+		b.below(n, ld, func(b block) { b.addTo(sum, x) })
 		for _, v := range sum {
 			VDIVPS(count, v, v)
 		}
@@ -71,12 +76,7 @@ func batchNorm(m machine, eval, withAdd, relu bool) {
 	signature := "func(y, x, " + when(withAdd, "add, ") + "mean, " + deviation + ", gamma, beta []float32, rows, cols int" + eps + ")"
 	m.kernel(name, signature, "normalises each column of x.", func() {
 		y, x := base("y"), base("x")
-		pointers := []reg.Register{y, x}
-		var add reg.Register
-		if withAdd {
-			add = base("add")
-			pointers = append(pointers, add)
-		}
+		add, pointers := operands(withAdd, y, x)
 		zero := m.zero()
 		u := m.lanes / 4 // vectors whose parameters there are registers for
 		m.panels(pointers, u, least, func(b block) func(b block) {
@@ -160,12 +160,7 @@ func batchNormGrad(m machine, relu, withAdd bool) {
 		" []float32, rows, cols int, share float32)"
 	m.kernel(name, signature, "sets dx to the gradient of batchNorm's input.", func() {
 		dx, dy, x := base("dx"), base("dy"), base("x")
-		pointers := []reg.Register{dx, dy, x}
-		var add reg.Register
-		if withAdd {
-			add = base("add")
-			pointers = append(pointers, add)
-		}
+		add, pointers := operands(withAdd, dx, dy, x)
 		u := m.lanes / 8
 		m.panels(pointers, u, 4, func(b block) func(b block) {
 			mean, scale, gamma := b.parameter("mean"), b.parameter("scale"), b.parameter("gamma")

@@ -188,6 +188,13 @@ func (b block) stores(v []reg.VecVirtual, p reg.Register) {
 	}
 }
 
+// addTo adds all vectors of the block to as many accumulators.
+func (b block) addTo(acc []reg.VecVirtual, p reg.Register) {
+	for j, acc := range acc[:b.u] {
+		VADDPS(b.load(p, j), acc, acc)
+	}
+}
+
 // kill zeroes v's dead lanes.
 func (b block) kill(v reg.VecVirtual) {
 	b.masked(b.live, func() {}, func() { VMOVAPS_Z(v, b.live, v) }, func() { VANDPS(b.live, v, v) })

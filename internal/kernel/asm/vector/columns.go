@@ -18,7 +18,7 @@ func columns(m machine) {
 			}
 		}
 	})
-	addBias(m, "addBiasGelu", "sets dst to gelu(x + bias).", geluBlock, func() func(v []reg.VecVirtual) {
+	addBias(m, "addBiasGelu", "sets dst to gelu(x + bias).", expBlock, func() func(v []reg.VecVirtual) {
 		g := m.geluConstants()
 		return func(v []reg.VecVirtual) { m.gelu(g, v) }
 	})

@@ -29,11 +29,8 @@ func dropoutBody(m machine, withAdd bool) {
 		KMOVW(lanes, d.odd)
 	}
 	d.dst, d.x = base("dst"), base("x")
-	pointers := []reg.Register{d.dst, d.x}
-	if withAdd {
-		d.add = base("add")
-		pointers = append(pointers, d.add)
-	}
+	add, pointers := operands(withAdd, d.dst, d.x)
+	d.add = add
 
 	// Elements are counted from the start of first's group: those from low to
 	// end exist, and the pointers move back to the group's start.

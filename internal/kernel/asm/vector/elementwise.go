@@ -14,107 +14,106 @@ func (m machine) flat(name, signature, doc string, u int, body func(dst reg.Regi
 	})
 }
 
+// A body emits the code for vector j of a block and returns the result.
+type body func(b block, j int) reg.VecVirtual
+
+// each is flat, vector by vector, with what prepare returns.
+func (m machine) each(name, signature, doc string, prepare func() body) {
+	m.flat(name, signature, doc, 4, func(dst reg.Register) func(b block) {
+		result := prepare()
+		return func(b block) {
+			for j := range b.u {
+				b.store(result(b, j), dst, j)
+			}
+		}
+	})
+}
+
 func elementwise(m machine) {
-	type binary func(a, b, dst Op)
-	for _, k := range []struct {
-		name, doc string
-		op        binary
-	}{
-		{"add", "sets dst to a + b.", func(a, b, dst Op) { VADDPS(b, a, dst) }},
-		{"mul", "sets dst to a * b.", func(a, b, dst Op) { VMULPS(b, a, dst) }},
-	} {
-		m.flat(k.name, "func(dst, a, b []float32)", k.doc, 4, func(dst reg.Register) func(b block) {
-			a, other := base("a"), base("b")
-			return func(b block) {
-				for j := range b.u {
-					v := b.load(a, j)
-					k.op(v, b.load(other, j), v)
-					b.store(v, dst, j)
-				}
-			}
-		})
-	}
+	m.each("add", "func(dst, a, b []float32)", "sets dst to a + b.", func() body {
+		a, other := base("a"), base("b")
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(a, j)
+			VADDPS(b.load(other, j), v, v)
+			return v
+		}
+	})
 
-	m.flat("addRelu", "func(dst, a, b []float32)", "sets dst to max(a + b, 0).", 4, func(dst reg.Register) func(b block) {
+	m.each("mul", "func(dst, a, b []float32)", "sets dst to a * b.", func() body {
+		a, other := base("a"), base("b")
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(a, j)
+			VMULPS(b.load(other, j), v, v)
+			return v
+		}
+	})
+
+	m.each("addRelu", "func(dst, a, b []float32)", "sets dst to max(a + b, 0).", func() body {
 		a, other, zero := base("a"), base("b"), m.zero()
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(a, j)
-				VADDPS(b.load(other, j), v, v)
-				VMAXPS(v, zero, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(a, j)
+			VADDPS(b.load(other, j), v, v)
+			VMAXPS(v, zero, v)
+			return v
 		}
 	})
 
-	m.flat("scale", "func(dst, a []float32, s float32)", "sets dst to a * s.", 4, func(dst reg.Register) func(b block) {
+	m.each("scale", "func(dst, a []float32, s float32)", "sets dst to a * s.", func() body {
 		a, s := base("a"), m.splat("s")
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(a, j)
-				VMULPS(s, v, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(a, j)
+			VMULPS(s, v, v)
+			return v
 		}
 	})
 
-	m.flat("addScaled", "func(dst, a, b []float32, s float32)", "sets dst to a + s*b.", 4, func(dst reg.Register) func(b block) {
+	m.each("addScaled", "func(dst, a, b []float32, s float32)", "sets dst to a + s*b.", func() body {
 		a, other, s := base("a"), base("b"), m.splat("s")
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(a, j)
-				VFMADD231PS(s, b.load(other, j), v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(a, j)
+			VFMADD231PS(s, b.load(other, j), v)
+			return v
 		}
 	})
 
-	m.flat("relu", "func(dst, x []float32)", "sets dst to max(x, 0).", 4, func(dst reg.Register) func(b block) {
+	m.each("relu", "func(dst, x []float32)", "sets dst to x, or 0 where it is negative.", func() body {
 		x, zero := base("x"), m.zero()
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(x, j)
-				VMAXPS(v, zero, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(x, j)
+			VMAXPS(v, zero, v)
+			return v
 		}
 	})
 
-	m.flat("reluGrad", "func(dst, dy, y []float32)", "sets dst to dy where y > 0, else to 0.", 4, func(dst reg.Register) func(b block) {
+	m.each("reluGrad", "func(dst, dy, y []float32)", "sets dst to dy where y > 0, else to 0.", func() body {
 		dy, y, zero := base("dy"), base("y"), m.zero()
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(dy, j)
-				m.keepWhere(b.load(y, j), zero, greaterThan, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(dy, j)
+			m.keepWhere(b.load(y, j), zero, greaterThan, v)
+			return v
 		}
 	})
 
-	m.flat("clip", "func(dst, x []float32, limit float32)", "sets dst to x cut to [-limit, limit].", 4, func(dst reg.Register) func(b block) {
+	m.each("clip", "func(dst, x []float32, limit float32)", "sets dst to x cut to [-limit, limit].", func() body {
 		x, upper := base("x"), m.splat("limit")
 		lower := m.vec()
 		VSUBPS(upper, m.zero(), lower)
-		return func(b block) {
-			for j := range b.u {
-				v := b.load(x, j)
-				VMAXPS(v, lower, v) // the second operand, v, if it is NaN
-				VMINPS(v, upper, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v := b.load(x, j)
+			VMAXPS(v, lower, v) // the second operand, v, if it is NaN
+			VMINPS(v, upper, v)
+			return v
 		}
 	})
 
-	m.flat("clipGrad", "func(dst, dy, x []float32, limit float32)", "sets dst to dy where |x| <= limit, else to 0.", 4, func(dst reg.Register) func(b block) {
+	m.each("clipGrad", "func(dst, dy, x []float32, limit float32)", "sets dst to dy where |x| <= limit, else to 0.", func() body {
 		dy, x, limit := base("dy"), base("x"), m.splat("limit")
 		magnitude := m.registerOf(0x7fffffff)
-		return func(b block) {
-			for j := range b.u {
-				v, abs := b.load(dy, j), b.load(x, j)
-				m.and(magnitude, abs, abs)
-				m.keepWhere(abs, limit, lessOrEqual, v)
-				b.store(v, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v, abs := b.load(dy, j), b.load(x, j)
+			m.and(magnitude, abs, abs)
+			m.keepWhere(abs, limit, lessOrEqual, v)
+			return v
 		}
 	})
 }
@@ -123,7 +122,7 @@ func elementwise(m machine) {
 // 2u = 2√(2/π)(x + 0.044715x³) and the logistic function s(2u), it is
 // x(1 + tanh u)/2 = x s(2u).
 func gelu(m machine) {
-	m.flat("gelu", "func(dst, x []float32)", "sets dst to gelu(x).", geluBlock, func(dst reg.Register) func(b block) {
+	m.flat("gelu", "func(dst, x []float32)", "sets dst to gelu(x).", expBlock, func(dst reg.Register) func(b block) {
 		x, g := base("x"), m.geluConstants()
 		return func(b block) {
 			v := b.loads(x)
@@ -134,7 +133,7 @@ func gelu(m machine) {
 
 	// s + x s (1-s) d(2u)/dx, with x limited to where s is exactly 0 or 1, so
 	// that no infinite factor meets a zero.
-	m.flat("geluGrad", "func(dst, dy, x []float32)", "sets dst to dy * gelu'(x).", geluBlock, func(dst reg.Register) func(b block) {
+	m.flat("geluGrad", "func(dst, dy, x []float32)", "sets dst to dy * gelu'(x).", expBlock, func(dst reg.Register) func(b block) {
 		dy, x, g := base("dy"), base("x"), m.geluConstants()
 		lower, upper := m.constant(-12), m.constant(12)
 		one, slope := m.constant(1), m.constant(3*geluCubic)
@@ -173,7 +172,6 @@ func gelu(m machine) {
 }
 
 const (
-	geluBlock  = 2
 	geluLinear = -1.5957691216057308 // -2√(2/π)
 	geluCubic  = geluLinear * 0.044715
 )

@@ -9,7 +9,7 @@ import (
 // logistic emits the exponential, the logistic function, the hyperbolic tangent
 // and the gradients of the latter two, which take y instead of x.
 func logistic(m machine) {
-	m.flat("exp", "func(dst, x []float32)", "sets dst to exp(x).", geluBlock, func(dst reg.Register) func(b block) {
+	m.flat("exp", "func(dst, x []float32)", "sets dst to exp(x).", expBlock, func(dst reg.Register) func(b block) {
 		x, e := base("x"), m.exponential()
 		return func(b block) {
 			v := b.loads(x)
@@ -20,7 +20,7 @@ func logistic(m machine) {
 
 	// With e = exp(-|x|) it is 1/(1 + e), or e/(1 + e) where x is negative: no
 	// exponential overflows.
-	m.flat("sigmoid", "func(dst, x []float32)", "sets dst to 1 / (1 + exp(-x)).", geluBlock, func(dst reg.Register) func(b block) {
+	m.flat("sigmoid", "func(dst, x []float32)", "sets dst to 1 / (1 + exp(-x)).", expBlock, func(dst reg.Register) func(b block) {
 		x, e, one, sign := base("x"), m.exponential(), m.constant(1), m.constantOf(0x80000000)
 		return func(b block) {
 			v := b.loads(x)
@@ -42,24 +42,22 @@ func logistic(m machine) {
 		}
 	})
 
-	m.flat("sigmoidGrad", "func(dst, dy, y []float32)", "sets dst to dy * y * (1 - y).", 4, func(dst reg.Register) func(b block) {
+	m.each("sigmoidGrad", "func(dst, dy, y []float32)", "sets dst to dy * y * (1 - y).", func() body {
 		dy, y, one := base("dy"), base("y"), m.constant(1)
-		return func(b block) {
-			for j := range b.u {
-				v, t := b.load(y, j), m.vec()
-				VMOVUPS(one, t)
-				VSUBPS(v, t, t)
-				VMULPS(v, t, t)
-				VMULPS(b.load(dy, j), t, t)
-				b.store(t, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v, t := b.load(y, j), m.vec()
+			VMOVUPS(one, t)
+			VSUBPS(v, t, t)
+			VMULPS(v, t, t)
+			VMULPS(b.load(dy, j), t, t)
+			return t
 		}
 	})
 
 	// Up to tanhSmall it is x + x z P(z) with z = x², where P is the minimax
 	// polynomial of degree 4 by relative error of the whole, 2^-26.8; beyond, 1 -
 	// 2/(1 + exp(2|x|)) with the sign of x, which cancels little there.
-	m.flat("tanh", "func(dst, x []float32)", "sets dst to tanh(x).", geluBlock, func(dst reg.Register) func(b block) {
+	m.flat("tanh", "func(dst, x []float32)", "sets dst to tanh(x).", expBlock, func(dst reg.Register) func(b block) {
 		x, e := base("x"), m.exponential()
 		one, two, small := m.constant(1), m.constant(2), m.constant(tanhSmall)
 		sign, magnitude := m.constantOf(0x80000000), m.constantOf(0x7fffffff)
@@ -106,16 +104,14 @@ func logistic(m machine) {
 		}
 	})
 
-	m.flat("tanhGrad", "func(dst, dy, y []float32)", "sets dst to dy * (1 - y * y).", 4, func(dst reg.Register) func(b block) {
+	m.each("tanhGrad", "func(dst, dy, y []float32)", "sets dst to dy * (1 - y * y).", func() body {
 		dy, y, one := base("dy"), base("y"), m.constant(1)
-		return func(b block) {
-			for j := range b.u {
-				v, t := b.load(y, j), m.vec()
-				VMOVUPS(one, t)
-				VFNMADD231PS(v, v, t)
-				VMULPS(b.load(dy, j), t, t)
-				b.store(t, dst, j)
-			}
+		return func(b block, j int) reg.VecVirtual {
+			v, t := b.load(y, j), m.vec()
+			VMOVUPS(one, t)
+			VFNMADD231PS(v, v, t)
+			VMULPS(b.load(dy, j), t, t)
+			return t
 		}
 	})
 }

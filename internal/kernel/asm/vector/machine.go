@@ -5,6 +5,7 @@ import (
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -63,20 +64,20 @@ func (m machine) kernel(name, signature, doc string, body func()) {
 	RET()
 }
 
-func base(name string) reg.Register   { return Load(Param(name).Base(), GP64()) }
-func length(name string) reg.Register { return Load(Param(name).Len(), GP64()) }
-func integer(name string) reg.Register {
-	return Load(Param(name), GP64())
-}
+func base(name string) reg.Register    { return Load(Param(name).Base(), GP64()) }
+func length(name string) reg.Register  { return Load(Param(name).Len(), GP64()) }
+func integer(name string) reg.Register { return Load(Param(name), GP64()) }
 
-// address returns the place of a parameter on the stack.
-func address(name string) Mem {
-	b, err := Param(name).Resolve()
+// place returns where a parameter or a result is on the stack.
+func place(c gotypes.Component) Mem {
+	b, err := c.Resolve()
 	if err != nil {
 		panic(err)
 	}
 	return b.Addr
 }
+
+func address(name string) Mem { return place(Param(name)) }
 
 // splat loads a parameter of four bytes into all lanes.
 func (m machine) splat(name string) reg.VecVirtual {
@@ -86,13 +87,7 @@ func (m machine) splat(name string) reg.VecVirtual {
 }
 
 // returnScalar stores the lowest lane of v as the function's float32 result.
-func (m machine) returnScalar(v reg.VecVirtual) {
-	b, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSS(v.AsX(), b.Addr)
-}
+func (m machine) returnScalar(v reg.VecVirtual) { VMOVSS(v.AsX(), place(ReturnIndex(0))) }
 
 func (m machine) zero() reg.VecVirtual {
 	v := m.vec()

@@ -23,11 +23,7 @@ func layerNorm(m machine) {
 	stride, tail, count := bytes(cols), m.tailMask(cols), m.count(cols)
 	rows(n, stride, []reg.Register{y, x}, func() {
 		acc := m.accumulators(wideTree / m.lanes)
-		m.lines(cols, wideTree, tail, func(b block) {
-			for j, acc := range acc[b.first:][:b.u] {
-				VADDPS(b.load(x, j), acc, acc)
-			}
-		})
+		m.lines(cols, wideTree, tail, func(b block) { b.addTo(acc[b.first:], x) })
 		mean := m.mean(acc, count)
 
 		acc = m.accumulators(wideTree / m.lanes)
@@ -67,12 +63,7 @@ func layerNorm(m machine) {
 // dx = (g - mean(g) - h mean(g h)) / deviation.
 func layerNormGrad(m machine, withAdd bool) {
 	dx, dy, x, gamma, stats := base("dx"), base("dy"), base("x"), base("gamma"), base("stats")
-	pointers := []reg.Register{dx, dy, x}
-	var add reg.Register
-	if withAdd {
-		add = base("add")
-		pointers = append(pointers, add)
-	}
+	add, pointers := operands(withAdd, dx, dy, x)
 	n, cols := integer("rows"), integer("cols")
 	stride, tail, count := bytes(cols), m.tailMask(cols), m.count(cols)
 	rows(n, stride, pointers, func() {

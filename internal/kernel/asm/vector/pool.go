@@ -55,11 +55,7 @@ func pools(m machine) {
 		y, x, cols, share := base("y"), base("x"), integer("cols"), m.splat("share")
 		m.windows(cols, u, []reg.Register{x}, []reg.Register{y}, func(b block) {
 			acc := b.accumulators(b.u)
-			b.window(cols, func(b block) {
-				for j, acc := range acc {
-					VADDPS(b.load(x, j), acc, acc)
-				}
-			})
+			b.window(cols, func(b block) { b.addTo(acc, x) })
 			for _, acc := range acc {
 				VMULPS(b.fit(share), acc, acc)
 			}

@@ -100,11 +100,7 @@ func rowReductions(m machine) {
 	m.kernel("rowSum", "func(x []float32) float32", "returns the sum.", func() {
 		x, n := base("x"), length("x")
 		acc := m.accumulators(wideTree / m.lanes)
-		m.lines(n, wideTree, nil, func(b block) {
-			for j, acc := range acc[b.first:][:b.u] {
-				VADDPS(b.load(x, j), acc, acc)
-			}
-		})
+		m.lines(n, wideTree, nil, func(b block) { b.addTo(acc[b.first:], x) })
 		m.returnScalar(m.combine(acc, addOp))
 	})
 
@@ -149,11 +145,7 @@ func sumSquares(m machine) {
 	VADDPD(x1, v.AsX(), v.AsX())
 	VUNPCKHPD(v.AsX(), v.AsX(), x1)
 	VADDSD(x1, v.AsX(), v.AsX())
-	result, err := ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VMOVSD(v.AsX(), result.Addr)
+	VMOVSD(v.AsX(), place(ReturnIndex(0)))
 }
 
 // doubleAccumulators returns zeros for a wide tree of float64s: two vectors for
