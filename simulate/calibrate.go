@@ -66,7 +66,7 @@ const calibrationTurns = 4
 func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator.Accelerator, error) {
 	// First what may be refused.
 	if err := accelerator.CheckName(c.Name); err != nil {
-		return nil, failure.Usage(err)
+		return nil, failure.Usagef("name %w", err)
 	}
 	var own *Probe
 	var err error
@@ -100,7 +100,7 @@ func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator
 		return host, err
 	}
 	host.Sources["shapes"] = fmt.Sprintf("measured: the operations of %v on one device, mini-batches of %d in %d", c.Own, c.Batch, c.MicroBatches)
-	return own.Shapes(host), nil
+	return ShapesOf(host, own), nil
 }
 
 // calibrator has open probes. They take turns, so that a change of the machine's
@@ -264,11 +264,6 @@ func (o *Probe) Watched(ctx context.Context, timed bool) error {
 		o.watched.Moved(accelerator.Update, plan.UpdateBytes(), times.Update)
 	}
 	return nil
-}
-
-// Shapes returns the host with the times of the probe's own operations.
-func (o *Probe) Shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
-	return ShapesOf(host, o)
 }
 
 // ShapesOf returns the host with the times of the operations of some probes.

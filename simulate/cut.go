@@ -107,4 +107,6 @@ func (c Cutting) Run() (*Cuts, error) {
 }
 
 // plain is an error without the name of the package that it is from.
-func plain(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "partition: ")) }
+func plain(err error) error {
+	return errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "partition: "), "schedule: "))
+}

@@ -163,14 +163,17 @@ func (s Planning) parts(p gpipe.Pipeline) (map[int][]nn.Layer, error) {
 	}
 	least := max(s.Tensor, 1)
 	most := least
+	node := cmp.Or(s.NodeDevices, p.Devices[0].Accelerator.Far.Devices, s.Devices)
 	if s.Search.Tensor {
-		node := cmp.Or(s.NodeDevices, p.Devices[0].Accelerator.Far.Devices, s.Devices)
 		if least, most = 1, min(node, s.Devices); s.TensorOverNodes {
 			most = s.Devices
 		}
 	}
 	all := map[int][]nn.Layer{}
 	for t := least; t <= min(most, gpipe.MaxParts); t *= 2 {
+		if s.Search.Tensor && node%t != 0 && t%node != 0 {
+			continue
+		}
 		s.Model.Parts = nn.Parts{}
 		if t > 1 {
 			s.Model.Parts = nn.Parts{Count: t, Sequence: s.SequenceParallel}

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -95,18 +94,25 @@ type ScheduledDevice struct {
 	Idle timeline.Idle `json:"idle"`
 }
 
+// maxScheduled limits the forward tasks of a schedule, each of which takes about 1,700 bytes with what follows from it.
+const maxScheduled = gpipe.MaxCells / 8
+
 // Run makes or reads the schedule, verifies it and runs it on a virtual clock.
 func (s Scheduling) Run() (*Scheduled, error) {
 	r := &Scheduled{Micro: s.M}
 	var err error
-	if s.Search {
+	file := !s.Search && train.NamesScheduleFile(s.Schedule)
+	if cells := float64(s.K) * float64(max(s.Chunks, 1)) * float64(max(s.Window, 1)) * float64(s.M); !file && cells > maxScheduled {
+		return nil, failure.Usagef("%.0f forward tasks of all devices and micro-batches: want a product of at most %d", cells, maxScheduled)
+	}
+	if file {
+		r.Lists, r.Place, r.Micro, err = train.ReadSchedule(s.Schedule)
+	} else if s.Search {
 		err = s.search(r)
-	} else if train.NamesScheduleFile(s.Schedule) {
-		err = s.read(r)
 	} else if of, unknown := schedule.Parse(s.Schedule); s.Window > 0 || unknown == nil && of.Asynchronous() {
 		err = s.window(r, of)
 	} else if r.Lists, r.Place, err = schedule.Generate(s.Schedule, s.K, s.Chunks, s.M); err != nil {
-		err = failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))
+		err = failure.Usage(plain(err))
 	} else {
 		r.Lists = schedule.Checkpointed(r.Lists, schedule.Never, false)
 	}
@@ -129,13 +135,11 @@ func (s Scheduling) window(r *Scheduled, of schedule.Schedule) (err error) {
 		return failure.Usagef("%s with a window of %d mini-batches: want 1 or more between two drains", s.Schedule, s.Window)
 	case s.Chunks > 1:
 		return failure.Usagef("%d chunks on each device with %s: want 1", s.Chunks, s.Schedule)
-	case s.Window > gpipe.MaxCells/s.M/s.K:
-		return failure.Usagef("a window of %d mini-batches of %d micro-batches on %d devices: want a product of at most %d", s.Window, s.M, s.K, gpipe.MaxCells)
 	}
 	ends := schedule.Ends(s.Window, s.M)
 	r.Place, r.Micro = schedule.Straight(s.K), s.Window*s.M
 	if r.Lists, err = schedule.Window(of, s.K, ends, schedule.Never); err != nil {
-		return failure.Usagef("%s", strings.TrimPrefix(err.Error(), "schedule: "))
+		return failure.Usage(plain(err))
 	}
 	return schedule.VerifyWindow(of, r.Lists, ends)
 }
@@ -159,11 +163,7 @@ func (s Scheduling) durations(place schedule.Placement, v float64) (schedule.Dur
 // outcome runs the schedule on a virtual clock.
 func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 	chunks := r.Place.Chunks()
-	most := 0
-	for _, c := range chunks {
-		most = max(most, len(c))
-	}
-	v := float64(most)
+	v := float64(most(chunks))
 	d, err := s.durations(r.Place, v)
 	if err != nil {
 		return nil, err
@@ -183,11 +183,7 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 		if one.End-one.Start == r.Span && r.Span > 0 {
 			r.BubbleRate = 1 - one.Busy/r.Span
 		}
-		of := make([]schedule.Footprint, len(chunks[device]))
-		for c := range of {
-			of[c] = schedule.Footprint{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}
-		}
-		one.Peak = schedule.Peak(list, of)
+		one.Peak = schedule.Peak(list, slices.Repeat(s.footprint(v), len(chunks[device])))
 		if s.Window > 0 {
 			_, one.Versions = schedule.WeightSlots(list)
 			one.Staleness = schedule.Staleness(list)
@@ -195,6 +191,19 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 		r.Devices = append(r.Devices, one)
 	}
 	return r, nil
+}
+
+// most is the largest number of chunks of a device.
+func most(chunks [][]int) (n int) {
+	for _, c := range chunks {
+		n = max(n, len(c))
+	}
+	return n
+}
+
+// footprint is what one of v chunks of a device keeps.
+func (s Scheduling) footprint(v float64) []schedule.Footprint {
+	return []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}}
 }
 
 // chunk has the times of one of v chunks of a device.
@@ -231,15 +240,14 @@ func (s Scheduling) search(r *Scheduled) error {
 		}
 		w := schedule.Wanted{
 			Place: place, Micro: s.M, Seed: s.Seed, Limit: s.Limit,
-			Times:  times,
-			Memory: []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}},
+			Times: times, Memory: s.footprint(v),
 		}
 		if best != nil && best.Times.Longest() <= w.Least() {
 			continue
 		}
 		found, err := schedule.Search(w)
 		if err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "schedule: "))
+			return plain(err)
 		}
 		tried += found.Tried
 		if best == nil || found.Times.Longest() < best.Times.Longest()*(1-1e-12) {
@@ -255,13 +263,6 @@ func (s Scheduling) search(r *Scheduled) error {
 	return nil
 }
 
-// read takes a schedule from a file.
-func (s Scheduling) read(r *Scheduled) error {
-	var err error
-	r.Lists, r.Place, r.Micro, err = train.ReadSchedule(s.Schedule)
-	return err
-}
-
 // CSV writes the schedule as PyTorch does.
 func (r *Scheduled) CSV(w io.Writer) error {
 	return schedule.WriteCSV(w, r.Lists, r.Place, r.Micro)
@@ -275,12 +276,8 @@ func (r *Scheduled) SVG(w io.Writer, caption string) error {
 // HTML writes a page on which the schedule's sizes, times and limit of memory are moved. A
 // schedule that no generator makes is on it as it is, with times that are moved.
 func (r *Scheduled) HTML(w io.Writer, s Scheduling) error {
-	most := 0
-	for _, c := range r.Place.Chunks() {
-		most = max(most, len(c))
-	}
 	g := schedulepage.Given{
-		Schedule: s.Schedule, K: r.Place.Devices, M: r.Micro, V: most,
+		Schedule: s.Schedule, K: r.Place.Devices, M: r.Micro, V: most(r.Place.Chunks()),
 		F: s.Times.F, B: s.Times.I, W: s.Times.W, U: s.Times.U, Comm: s.Times.Comm, Whole: s.Activations.Whole, Limit: s.Limit,
 	}
 	if g.Whole > 0 {

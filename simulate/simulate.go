@@ -300,16 +300,3 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation, whole *gpip
 	}
 	return r
 }
-
-// Accelerators lists the names that Simulating.Accelerator may have.
-func Accelerators() []string {
-	list, err := accelerator.All()
-	if err != nil {
-		panic(err) // a file that is part of the program
-	}
-	var names []string
-	for _, a := range list {
-		names = append(names, a.Name)
-	}
-	return names
-}

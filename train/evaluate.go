@@ -222,7 +222,7 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 	if sum.targets == 0 {
 		return nil, fmt.Errorf("%s: nothing held out to evaluate on", s.Name())
 	}
-	e := sum.evaluation(trainer.Steps())
+	e := sum.evaluation()
 	if strings.HasPrefix(s.Name(), "text:") {
 		e.BitsPerByte = e.BitsPerToken
 	}
@@ -265,8 +265,8 @@ func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) err
 	return nil
 }
 
-func (t *tally) evaluation(step int) *Evaluation {
-	e := &Evaluation{Step: step, Targets: t.targets}
+func (t *tally) evaluation() *Evaluation {
+	e := &Evaluation{Targets: t.targets}
 	e.Loss = t.loss / float64(t.targets)
 	e.Accuracy = float64(t.correct) / float64(t.targets)
 	if t.images {

@@ -2,6 +2,14 @@ package train
 
 import "gpipebench/gpipe/schedule"
 
+// passes are the forward passes that a step takes as long as.
+func (s Setup) passes() int {
+	if s.Checkpoint == schedule.Never {
+		return 3
+	}
+	return 4
+}
+
 // FLOPs returns how many operations a training's matrix products and convolutions have:
 // a backward pass counts as two forward passes, and recomputation as one. Sequences count
 // as the longest.
@@ -22,13 +30,9 @@ func (t Training) FLOPs() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	passes := 3
-	if t.Setup.Checkpoint != schedule.Never {
-		passes++
-	}
 	var forward float64 // of an example
 	for _, l := range d.Layers {
 		forward += float64(l.FLOPs)
 	}
-	return forward * float64(passes) * float64(t.Batch) * float64(steps), nil
+	return forward * float64(t.Setup.passes()) * float64(t.Batch) * float64(steps), nil
 }

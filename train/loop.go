@@ -9,7 +9,6 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
 	"gpipebench/internal/shutdown"
@@ -30,11 +29,6 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	}
 	for _, name := range written {
 		if err := files.CheckWritable(name); err != nil {
-			return nil, err
-		}
-	}
-	if t.Snapshots.Dir != "" && t.Steps+t.Epochs > 0 && !t.Processes.follows() {
-		if err := files.MakeDir(t.Snapshots.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -442,15 +436,11 @@ func (l *Loop) expect(ctx context.Context, steps int) (time.Duration, error) {
 		}
 	}
 	t := l.training
-	passes := 3
-	if t.Setup.Checkpoint != schedule.Never {
-		passes++
-	}
 	evaluations := 1
 	if t.EvalEvery > 0 {
 		evaluations = (steps + t.EvalEvery - 1) / t.EvalEvery
 	}
 	statistics := 3 * ((t.RecomputeStatistics + t.Batch - 1) / t.Batch)
-	passes = passes*steps + evaluations*(l.Source.Batches(datasets.HeldOut, t.Batch)+statistics)
+	passes := t.Setup.passes()*steps + evaluations*(l.Source.Batches(datasets.HeldOut, t.Batch)+statistics)
 	return time.Duration(float64(passes) * float64(forward)), nil
 }

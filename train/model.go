@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -139,7 +138,7 @@ func (m Model) checkSizes() error {
 // differ.
 var flagNames = map[string]string{
 	"feed-forward": "ff", "seq-len": "seq", "source-len": "seq", "target-len": "seq", "target-vocab": "vocab",
-	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied", "k-v-heads": "kv-heads",
+	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied",
 }
 
 var fieldName = regexp.MustCompile(`\b(?:KV)?[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
@@ -150,13 +149,7 @@ func inFlags(err error) error {
 		return nil
 	}
 	return errors.New(fieldName.ReplaceAllStringFunc(err.Error(), func(field string) string {
-		name := strings.ToLower(field[:1])
-		for _, r := range field[1:] {
-			if unicode.IsUpper(r) {
-				name += "-"
-			}
-			name += string(unicode.ToLower(r))
-		}
+		name := flagName(field)
 		return cmp.Or(flagNames[name], name)
 	}))
 }

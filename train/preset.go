@@ -116,14 +116,21 @@ var Recipes = []Recipe{{
 
 // RecipeOf finds a recipe by its name.
 func RecipeOf(name string) (Recipe, error) {
-	names := make([]string, len(Recipes))
-	for i, r := range Recipes {
+	for _, r := range Recipes {
 		if r.Name == name {
 			return r, nil
 		}
-		names[i] = r.Name
 	}
-	return Recipe{}, fmt.Errorf("unknown recipe %s: want %s", printable.Quoted(name), strings.Join(names, ", "))
+	return Recipe{}, fmt.Errorf("unknown recipe %s: want %s", printable.Quoted(name), RecipeNames())
+}
+
+// RecipeNames lists the recipes' names, in words.
+func RecipeNames() string {
+	var names []string
+	for _, r := range Recipes {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 const cosineForm = "warmup:1epochs,cosine:(epochs-1)epochs"

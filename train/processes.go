@@ -57,7 +57,7 @@ func (p Processes) Find(s *Setup) (*Processes, error) {
 		p.world, err = cluster.FromEnvironment()
 	}
 	if err != nil || p.world.Alone() {
-		return nil, failure.Usage(err)
+		return nil, err // of this process's environment, which others need not have
 	}
 	p.spread = cluster.Spread{Replicas: max(s.Replicas, 1), Stages: s.Partitions, Processes: p.world.Size, ByStage: p.ByStage}
 	if err := p.spread.Validate(); err != nil {

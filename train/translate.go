@@ -46,7 +46,7 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 		}
 		score := LanguageScore{Name: l.Name, Train: l.Train, HeldOut: len(pairs), Dropped: l.Dropped, Share: l.Share, Targets: own.targets}
 		if own.targets > 0 {
-			e := own.evaluation(0)
+			e := own.evaluation()
 			score.Loss, score.Accuracy = e.Loss, e.Accuracy
 		}
 		languages = append(languages, score)
@@ -57,7 +57,7 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 	if sum.targets == 0 {
 		return nil, fmt.Errorf("%s: nothing held out to evaluate on", s.Name())
 	}
-	e := sum.evaluation(trainer.Steps())
+	e := sum.evaluation()
 	e.Languages = languages
 	return e, nil
 }

@@ -33,6 +33,9 @@ bytes that its device must hold. docs/howto.md has a few lines of PyTorch that w
 			if err := checkOutputs([2]string{"out", file}); err != nil {
 				return err
 			}
+			if files.Same(file, c.Costs) {
+				return failure.Usagef("--costs and --out both name %s: want two files", file)
+			}
 			r, err := c.Run()
 			if err != nil {
 				return err

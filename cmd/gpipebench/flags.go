@@ -65,6 +65,14 @@ func shorthand(name string) (short, long string) {
 	return "", name
 }
 
+// second returns a parser of two words, which reports whether it is the second.
+func second(one, other string) func(string) (bool, error) {
+	return func(s string) (bool, error) {
+		word, err := oneOf(one, other)(s)
+		return word == other, err
+	}
+}
+
 // oneOf returns a parser of words.
 func oneOf(words ...string) func(string) (string, error) {
 	return func(s string) (string, error) {
@@ -80,26 +88,31 @@ func oneOf(words ...string) func(string) (string, error) {
 func fileFlag(fs *pflag.FlagSet, to *string, name, usage string, endings ...string) {
 	value(fs, to, name, "", "string", usage, func(file string) (string, error) {
 		ending := strings.ToLower(filepath.Ext(file))
-		if ending != "" && !slices.Contains(endings, ending) {
-			last := len(endings) - 1
-			if last == 0 {
-				return "", fmt.Errorf("want a name that ends in %s", endings[0])
-			}
-			return "", fmt.Errorf("want a name that ends in %s or %s", strings.Join(endings[:last], ", "), endings[last])
+		if ending == "" || slices.Contains(endings, ending) {
+			return file, nil
 		}
-		return file, nil
+		list, last := endings[:len(endings)-1], endings[len(endings)-1]
+		if len(list) > 0 {
+			last = strings.Join(list, ", ") + " or " + last
+		}
+		return "", fmt.Errorf("want a name that ends in %s", last)
 	})
 }
 
 // count adds a flag for a whole number from least to most.
 func count(fs *pflag.FlagSet, to *int, name string, standard, least, most int, usage string) {
-	value(fs, to, name, strconv.Itoa(standard), "n", usage, func(s string) (int, error) {
+	value(fs, to, name, strconv.Itoa(standard), "n", usage, whole(least, most))
+}
+
+// whole returns a parser of whole numbers from least to most.
+func whole(least, most int) func(string) (int, error) {
+	return func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least || n > most {
 			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
 		}
 		return n, nil
-	})
+	}
 }
 
 // span is the numbers that a flag takes.
@@ -201,13 +214,7 @@ func windowFlag(fs *pflag.FlagSet, to *int) {
 // replicaFlags adds the flags of data parallelism.
 func replicaFlags(fs *pflag.FlagSet, s *train.Setup) {
 	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R; each has its own K devices and its part of every mini-batch")
-	value(fs, &s.Groups, "groups", "", "n", "number of groups in a mini-batch, G (default: the replicas); runs with equal --groups end with equal bits, whatever --replicas is. Must be --replicas times a power of two, or anything with one replica. -m counts the micro-batches of one group", func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > gpipe.MaxExamples {
-			return 0, fmt.Errorf("want a whole number from 1 to %d", gpipe.MaxExamples)
-		}
-		return n, nil
-	})
+	value(fs, &s.Groups, "groups", "", "n", "number of groups in a mini-batch, G (default: the replicas); runs with equal --groups end with equal bits, whatever --replicas is. Must be --replicas times a power of two, or anything with one replica. -m counts the micro-batches of one group", whole(1, gpipe.MaxExamples))
 	scopeFlag(fs, s, ". all and N want as many groups as replicas")
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
 	"gpipebench/internal/printable"
@@ -77,8 +78,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	if status, ok := launched(err); ok {
-		return status
+	var launched *cluster.Failed
+	if errors.As(err, &launched) { // whose rank 0 has said why
+		return launched.Status
 	}
 	var known *train.ElsewhereError
 	if errors.As(err, &known) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
+	"gpipebench/gpipe/cluster"
 	"gpipebench/internal/printable"
 	"gpipebench/train"
 )
@@ -50,10 +51,7 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of an AmoebaNet's auxiliary loss, such as 0.4; 0: no auxiliary head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that reduces images later: its first convolution's stride is moved to the last cell")
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "where a pipeline may cut; coarse: after layers or blocks. fine: also within Transformer layers and between a block's convolutions", func(s string) (bool, error) {
-		word, err := oneOf("coarse", "fine")(s)
-		return word == "fine", err
-	})
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "where a pipeline may cut; coarse: after layers or blocks. fine: also within Transformer layers and between a block's convolutions", second("coarse", "fine"))
 	return fs
 }
 
@@ -85,12 +83,20 @@ func publishedSizes(fs *pflag.FlagSet, m *train.Model) error {
 	if !ok {
 		return nil
 	}
-	for words := sizes.Flags(); len(words) > 0; {
+	m.Name = sizes.Name
+	return setFlags(fs, sizes.Flags()[2:], func(string) bool { return false })
+}
+
+// setFlags sets flags as words say, but for those that were given or are to be left out.
+func setFlags(fs *pflag.FlagSet, words []string, leave func(name string) bool) error {
+	for len(words) > 0 {
 		name, v, joined := strings.Cut(strings.TrimPrefix(words[0], "--"), "=")
 		if words = words[1:]; !joined {
-			v, words = words[0], words[1:]
+			if v = "true"; len(words) > 0 && !strings.HasPrefix(words[0], "--") {
+				v, words = words[0], words[1:]
+			}
 		}
-		if f := fs.Lookup(name); name == "model" || !f.Changed {
+		if f := fs.Lookup(name); !f.Changed && !leave(name) {
 			if err := f.Value.Set(v); err != nil {
 				return fmt.Errorf("--%s %s: %w", name, v, err)
 			}
@@ -127,19 +133,11 @@ func preset(cmd *cobra.Command, t *train.Training, recipe string) error {
 	long := flags.Changed("steps") || flags.Changed("epochs")
 	set := map[string]bool{}
 	use := func(words []string) error {
-		for len(words) > 0 {
-			name, v := strings.TrimPrefix(words[0], "--"), "true"
-			if words = words[1:]; len(words) > 0 && !strings.HasPrefix(words[0], "--") {
-				v, words = words[0], words[1:]
-			}
-			if f := flags.Lookup(name); !f.Changed && !set[name] && !(long && (name == "steps" || name == "epochs")) {
-				if err := f.Value.Set(v); err != nil {
-					return fmt.Errorf("--%s %s: %w", name, v, err)
-				}
-				set[name] = true
-			}
-		}
-		return nil
+		return setFlags(flags, words, func(name string) bool {
+			leave := set[name] || long && (name == "steps" || name == "epochs")
+			set[name] = true
+			return leave
+		})
 	}
 	if recipe != "" {
 		r, err := train.RecipeOf(recipe)
@@ -172,15 +170,6 @@ func preset(cmd *cobra.Command, t *train.Training, recipe string) error {
 	return nil
 }
 
-// recipeNames lists the recipes' names.
-func recipeNames() string {
-	var names []string
-	for _, r := range train.Recipes {
-		names = append(names, r.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 // recipeUsage returns the recipes for help.
 func recipeUsage() string {
 	var all []string
@@ -202,7 +191,7 @@ func settings(cmd *cobra.Command, besides ...string) string {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v := f.Value.String(); v != f.DefValue && !slices.Contains(besides, f.Name) {
 			if strings.IndexFunc(v, special) >= 0 {
-				v = printable.Quoted(v)
+				v = cluster.Quoted(v)
 			}
 			words = append(words, "--"+f.Name+"="+v)
 		}

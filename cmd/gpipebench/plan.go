@@ -88,6 +88,9 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 		if err := parseSchedules(&s, orders); err != nil {
 			return fmt.Errorf("--schedule %s: %w", orders, err)
 		}
+		if i := slices.IndexFunc(s.Schedules, schedule.Schedule.Asynchronous); i >= 0 && csv != "" {
+			return fmt.Errorf("--csv with %v, whose updates within its lists have no place in PyTorch's files: want synchronous schedules", s.Schedules[i])
+		}
 		if fs.Changed("seed") && !s.Searched {
 			return errors.New("--seed: want searched among --schedule")
 		}
@@ -134,9 +137,16 @@ func forClusters(cmd *cobra.Command, s *simulate.Planning, orders *string) error
 
 // parseSchedules sets what to search among: schedules by name, all of them, and searched.
 func parseSchedules(p *simulate.Planning, names string) error {
-	names = strings.Replace(names, "all", strings.Join(schedule.Names(), ","), 1)
-	p.Schedules = []schedule.Schedule{}
+	var each []string
 	for _, name := range strings.Split(names, ",") {
+		if name == "all" {
+			each = append(each, schedule.Names()...)
+		} else {
+			each = append(each, name)
+		}
+	}
+	p.Schedules = []schedule.Schedule{}
+	for _, name := range each {
 		s, err := schedule.Parse(name)
 		switch {
 		case name == "searched" && !p.Searched:

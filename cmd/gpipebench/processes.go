@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -85,10 +84,7 @@ docs/cluster.md.`,
 	}
 	fs := cmd.Flags()
 	count(fs, &l.Processes, "n|processes", 2, 1, sockets.MaxSize, "processes, at most one for each device")
-	value(fs, &l.TCP, "network", "unix", "unix|tcp", "what connects the processes of one machine: Unix sockets, or TCP over its loopback; several hosts use TCP", func(s string) (bool, error) {
-		word, err := oneOf("unix", "tcp")(s)
-		return word == "tcp", err
-	})
+	value(fs, &l.TCP, "network", "unix", "unix|tcp", "what connects the processes of one machine: Unix sockets, or TCP over its loopback; several hosts use TCP", second("unix", "tcp"))
 	fs.StringVar(&hosts, "hosts", "", "file of hosts for ssh, one on each line: a name that ssh knows, and slots=N for at most N processes (default: this machine)")
 	value(fs, &l.Limit, "timeout", sockets.DefaultLimit.String(), "duration", "longest silence of a live process, and longest time until all have connected, from 1s to 24h", cluster.ParseLimit)
 	fs.StringVar(&l.SSH, "ssh", "ssh", "program that starts a command on a host")
@@ -113,15 +109,6 @@ func newRank() *cobra.Command {
 	}
 }
 
-// launched is the exit status of a run whose error rank 0 has printed.
-func launched(err error) (status int, ok bool) {
-	var failed *cluster.Failed
-	if !errors.As(err, &failed) {
-		return 0, false
-	}
-	return failed.Status, true
-}
-
 // together returns the processes that an engine has started for a command, and all of its flags
 // must be alike in them; nil if this one is alone.
 func together(cmd *cobra.Command, in train.Processes, s *train.Setup) (*train.Processes, error) {
@@ -134,16 +121,13 @@ func together(cmd *cobra.Command, in train.Processes, s *train.Setup) (*train.Pr
 
 // processFlags adds the flags of several processes.
 func processFlags(fs *pflag.FlagSet, p *train.Processes) {
-	value(fs, &p.ByStage, "spread", "replica", "replica|stage", "order in which several processes share places; by replica, then stage, or by stage, then replica", func(s string) (bool, error) {
-		word, err := oneOf("replica", "stage")(s)
-		return word == "stage", err
-	})
+	value(fs, &p.ByStage, "spread", "replica", "replica|stage", "order in which several processes share places; by replica, then stage, or by stage, then replica", second("replica", "stage"))
 	value(fs, &p.MPI, "transport", "sockets", "sockets|mpi", "what connects several processes; sockets: TCP or Unix sockets. mpi: a program that is built with it (docs/cluster.md) and started by its mpirun", func(s string) (bool, error) {
-		word, err := oneOf("sockets", "mpi")(s)
-		if err == nil && word == "mpi" {
+		over, err := second("sockets", "mpi")(s)
+		if over {
 			err = mpi.Built()
 		}
-		return word == "mpi", err
+		return over, err
 	})
 }
 

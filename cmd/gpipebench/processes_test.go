@@ -261,7 +261,10 @@ func TestEngineStartsOthers(t *testing.T) {
 	fails(t, 1, "rank 1 of 2 did not come to ", append([]string{"train", "--replicas", "2", "-m", "2"}, tiny...)...)
 	fails(t, 2, "2 processes for a pipeline of 1 replicas x 1 partitions", append([]string{"train"}, tiny...)...)
 	t.Setenv(cluster.RankVariable, "2")
-	fails(t, 2, `GPIPEBENCH_RANK="2" in the environment`, "train")
+	fails(t, 1, `GPIPEBENCH_RANK="2" in the environment`, "train")
+	t.Setenv(cluster.RankVariable, "1") // whose environment may be wrong alone
+	t.Setenv(cluster.AddressVariable, "")
+	fails(t, 1, "does not tell its processes where rank 0 is", "train")
 }
 
 // With hosts, processes are started by ssh: here by a program in its place, which runs

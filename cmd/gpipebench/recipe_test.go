@@ -10,6 +10,8 @@ import (
 // TestRecipe: a recipe has precedence over the network's preset, flags over both,
 // and --dry prints what would be trained.
 func TestRecipe(t *testing.T) {
+	out, _ := succeeds(t, "train", "--dry", "--snapshot-dir", "it's "+strings.Repeat("s", 80))
+	testkit.Has(t, out, `--snapshot-dir='it'\''s `+strings.Repeat("s", 80)+"'\n")
 	for _, c := range []struct {
 		args          string
 		has, hasNot   []string

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/units"
@@ -80,7 +81,7 @@ func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) 
 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
 func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
-	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulate.Accelerators(), ", ")+", or a YAML file of one")
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(accelerator.Names(), ", ")+", or a YAML file of one")
 	value(fs, &s.Setup.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 60GiB to leave a quarter of 80 free (default: as the device's file says)", units.ParseBytes)
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "type of activations", train.ParseDType)
 	value(fs, &s.Accounting, "accounting", "full", "full|paper", "what counts as peak memory; full: all. paper, as GPipe's Table 1: parameters, optimizer state and activations, without gradients", gpipe.ParseAccounting)
@@ -169,7 +170,11 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	}
 	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))
 	if p.Imbalance < -0.0005*r.StepSeconds {
-		b.WriteString(negativeImbalance(p.Recompute > 0))
+		why := "in this order of tasks"
+		if p.Recompute > 0 {
+			why += ", since early stages recompute while they are idle in any case"
+		}
+		fmt.Fprintf(&b, "  a negative imbalance: equal stages would wait longer %s\n", why)
 	}
 	byPeak := func(a, b simulate.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
@@ -234,13 +239,4 @@ func metricsLines(m simulate.Metrics, tokens float64) string {
 func memoryByKind(m gpipe.DeviceMemory) string {
 	return fmt.Sprintf("weights %s, gradients %s, optimizer state %s, activations %s, workspace %s", units.FormatBytes(m.Weights), units.FormatBytes(m.Gradients),
 		units.FormatBytes(m.State), units.FormatBytes(m.Activations), units.FormatBytes(m.Workspace))
-}
-
-// negativeImbalance says why stages that are alike would wait longer than these.
-func negativeImbalance(recomputed bool) string {
-	why := "in this order of tasks"
-	if recomputed {
-		why += ", since early stages recompute while they are idle in any case"
-	}
-	return "  a negative imbalance: equal stages would wait longer " + why + "\n"
 }

@@ -206,10 +206,13 @@ func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
 // files, and with files it ends with the verdicts; nil: they are not all of a paper.
 func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *cobra.Command {
 	r := experiments.Reproducing{}
-	format, printed, verbose := "", "", false
+	format, printed, typed, verbose := "", "", "", false
 	cmd := &cobra.Command{
 		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if r.DType != "" {
+				r.Only = []string{typed}
+			}
 			if printed != "" {
 				return printSpec(o, r, printed)
 			}
@@ -238,12 +241,11 @@ func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *co
 	for _, d := range parts {
 		r.Only = append(r.Only, d.ID)
 		if d.TypedActivations {
+			typed = d.ID
 			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "type of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
-				dt, err := train.ParseDType(text)
-				if err != nil || dt == graph.F32 {
+				if dt, err := train.ParseDType(text); err != nil || dt == graph.F32 {
 					return "", err
 				}
-				r.Only = []string{d.ID}
 				return text, nil
 			})
 		}

@@ -109,7 +109,7 @@ happened.
 	processFlags(fs, &in)
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "seed of weights, dropout and data")
-	value(fs, &recipe, "recipe", "", "name", "a paper's settings as defaults: "+recipeNames(), func(s string) (string, error) {
+	value(fs, &recipe, "recipe", "", "name", "a paper's settings as defaults: "+train.RecipeNames(), func(s string) (string, error) {
 		_, err := train.RecipeOf(s)
 		return s, err
 	})
@@ -199,9 +199,6 @@ func checkSnapshotFlags(cmd *cobra.Command, s *train.Snapshots) error {
 
 // lastStep writes and draws the last step's timeline.
 func lastStep(o *output, of *train.Training, t *timeline.Timeline, trace string, shown bool) error {
-	if t == nil && (shown || trace != "") {
-		return errors.New("no step, so no timeline")
-	}
 	if err := writeTimeline(trace, t); err != nil || !shown {
 		return err
 	}
@@ -244,7 +241,11 @@ func printTraining(o *output, r *train.Result) error {
 			fmt.Fprintf(&b, "  %s %s: %.4f nats, top-1 %.2f%%\n", kind, y.Name, y.Loss, 100*y.Accuracy)
 			continue
 		}
-		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; the held-out loss is %.4f nats %s\n", kind, y.Name, y.Loss, y.Bits, math.Abs(r.Eval.Loss-y.Loss), aboveOrBelow(r.Eval.Loss, y.Loss))
+		side := "above"
+		if r.Eval.Loss < y.Loss {
+			side = "below"
+		}
+		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; the held-out loss is %.4f nats %s\n", kind, y.Name, y.Loss, y.Bits, math.Abs(r.Eval.Loss-y.Loss), side)
 	}
 	clock := "by the wall clock"
 	if r.Device == "emulated" {
@@ -264,14 +265,6 @@ func printTraining(o *output, r *train.Result) error {
 	printGenerated(&b, r.Generated)
 	fmt.Fprintf(&b, "weights SHA-256 %s\n", r.WeightsSHA256)
 	return o.printf("%s", b.String())
-}
-
-// aboveOrBelow says on which side of a limit a value is.
-func aboveOrBelow(v, limit float64) string {
-	if v < limit {
-		return "below"
-	}
-	return "above"
 }
 
 // printBelow explains a step that is shorter than its closed form, if it is by more than

@@ -181,7 +181,7 @@ func balance(layers, pieces int) []int {
 // nearest is the accelerator of the program with a device's name, or the one whose efficiencies stand
 // for it: of the same generation, as far as its peak says.
 func nearest(d *Device) string {
-	names := simulate.Accelerators()
+	names := accelerator.Names()
 	if slices.Contains(names, d.ID) {
 		return d.ID
 	}

@@ -142,11 +142,19 @@ func Named(name string) (*Accelerator, error) {
 	if i := slices.IndexFunc(list, func(a Accelerator) bool { return a.Name == name }); i >= 0 {
 		return &list[i], nil
 	}
-	var names []string
+	return nil, fmt.Errorf("unknown accelerator %q: want %s, or a file that ends in .yaml", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the names of All.
+func Names() (names []string) {
+	list, err := embedded()
+	if err != nil {
+		panic(err) // a file that is part of the program
+	}
 	for _, a := range list {
 		names = append(names, a.Name)
 	}
-	return nil, fmt.Errorf("unknown accelerator %q: want %s, or a file that ends in .yaml", name, strings.Join(names, ", "))
+	return names
 }
 
 // Rate is the peak of products in a dtype, 0 if the accelerator has none.

@@ -135,11 +135,7 @@ func (a *Accelerator) bandwidthOf(op string) float64 {
 }
 
 // Hop returns the link to the next device, as it is reached.
-func (a *Accelerator) Hop() clock.Link {
-	l := a.Link
-	l.Bandwidth *= a.share(Link, graph.F32, 0)
-	return l
-}
+func (a *Accelerator) Hop() clock.Link { return a.Near(clock.Link{}) }
 
 // Near is the link between devices of a group, as it is reached, in place of which a link with a
 // bandwidth may be given; and FarHop that between groups: the near one if there is no other.

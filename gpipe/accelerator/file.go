@@ -88,10 +88,6 @@ type shareFields struct {
 	Band  *[2]float64 `yaml:"band" want:"1e-6..10"`
 }
 
-// maxShare is above the largest share of a peak that was published: 2.4, of Winograd
-// convolutions.
-const maxShare = 10
-
 // size is a number of bytes.
 type size int64
 
@@ -132,7 +128,7 @@ func (s *shapeTimes) UnmarshalYAML(n *yaml.Node) error {
 
 // vocabularies are the words of a file.
 var vocabularies = yamldoc.Vocabularies{
-	"accelerator": formed,
+	"accelerator": CheckName,
 	"efficiency":  yamldoc.OneOf(slices.Concat(efficiencyKinds, ownBandwidth)...),
 	"kind":        yamldoc.OneOf(kinds...),
 	"dtype":       yamldoc.OneOf(graph.BF16.String(), graph.F32.String()),
@@ -140,17 +136,10 @@ var vocabularies = yamldoc.Vocabularies{
 
 var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
 
-func formed(name string) error {
-	if !accelName.MatchString(name) {
-		return fmt.Errorf("%q: want lower-case letters, digits and hyphens, 100 at most", name)
-	}
-	return nil
-}
-
 // CheckName returns an error for a name that no accelerator may have.
 func CheckName(name string) error {
-	if err := formed(name); err != nil {
-		return fmt.Errorf("name %w", err)
+	if !accelName.MatchString(name) {
+		return fmt.Errorf("%q: want lower-case letters, digits and hyphens, 100 at most", name)
 	}
 	return nil
 }

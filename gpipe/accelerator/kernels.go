@@ -160,14 +160,12 @@ func (a *Accelerator) collective(in *program.Instr) float64 {
 	reduce, gather := a.Parts.Cost(parts, float64(bytes))
 	var seconds float64
 	switch what {
-	case program.AllReduce:
+	case program.AllReduce, program.ReduceScatterAndGather:
 		seconds = reduce + gather
 	case program.AllGather:
 		seconds = gather
 	case program.ReduceScatter:
 		seconds = reduce
-	case program.ReduceScatterAndGather:
-		seconds = reduce + gather
 	}
 	if besides > 0 {
 		reduce, gather := a.Parts.Cost(parts, float64(besides))

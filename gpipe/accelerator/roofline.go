@@ -3,6 +3,7 @@ package accelerator
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -133,10 +134,13 @@ func (a *Accelerator) ofParts(in *program.Instr, dt graph.DType) (seconds float6
 	if in.IsCollective() {
 		return a.collective(in), true
 	}
-	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "attention" || op == "attention-grad") {
-		return a.attention(in, dt), true
+	if a.Kernels == nil || a.Attention == OurAttention {
+		return 0, false
 	}
-	if op := opName(in.Op); a.Kernels != nil && a.Attention != OurAttention && (op == "cross-entropy" || op == "cross-entropy-grad") {
+	switch opName(in.Op) {
+	case "attention", "attention-grad":
+		return a.attention(in, dt), true
+	case "cross-entropy", "cross-entropy-grad":
 		return a.loss(in), true
 	}
 	return 0, false
@@ -165,12 +169,7 @@ func (a *Accelerator) traffic(m program.Move) float64 {
 func isWeight(m program.Move) bool { return m.Space == program.Params || m.Space == program.Grads }
 
 func wrote(made []program.Move, o program.Operand) bool {
-	for _, m := range made {
-		if m.Operand == o {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(made, func(m program.Move) bool { return m.Operand == o })
 }
 
 // Operations that only move bytes, once a step: clearing the gradients, and

@@ -16,6 +16,7 @@ package cluster
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -179,7 +180,7 @@ func from(get func(string) string, parent int, temporary string, user int) (Worl
 func ParseLimit(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d > 24*time.Hour {
-		return 0, failure.Usagef("want a duration from 1s to 24h, such as 30s")
+		return 0, errors.New("want a duration from 1s to 24h, such as 30s")
 	}
 	return d, nil
 }

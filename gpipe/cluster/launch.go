@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -162,9 +162,8 @@ func (l *Launching) address(places []string) (address string, clean func() error
 	nothing := func() error { return nil }
 	switch {
 	case len(l.Hosts) > 0:
-		port, err := ownPort()
 		host := places[0][strings.LastIndexByte(places[0], '@')+1:] // without the user that ssh is to log in as
-		return net.JoinHostPort(host, port), nothing, err
+		return net.JoinHostPort(host, portOf(rand.Text())), nothing, nil
 	case l.TCP: // listens already, so that nobody takes the port before rank 0 does
 		own, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -178,15 +177,6 @@ func (l *Launching) address(places []string) (address string, clean func() error
 	}
 	dir, err := os.MkdirTemp("", "gpipebench-*")
 	return "unix:" + filepath.Join(dir, "run"), func() error { return os.RemoveAll(dir) }, err
-}
-
-// ownPort draws a port above those that systems give away by themselves.
-func ownPort() (string, error) {
-	n, err := rand.Int(rand.Reader, big.NewInt(4000))
-	if err != nil {
-		return "", err
-	}
-	return strconv.Itoa(61000 + int(n.Int64())), nil
 }
 
 func on(host string) string {
@@ -221,11 +211,7 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 		if err != nil {
 			return nil, err
 		}
-		ssh := l.SSH
-		if ssh == "" {
-			ssh = "ssh"
-		}
-		c = exec.Command(ssh, "-o", "BatchMode=yes", host, fmt.Sprintf("cd %s && exec %s %s", quoted(dir), quoted(l.Executable), RankCommand))
+		c = exec.Command(cmp.Or(l.SSH, "ssh"), "-o", "BatchMode=yes", host, fmt.Sprintf("cd %s && exec %s %s", Quoted(dir), Quoted(l.Executable), RankCommand))
 	}
 	p := &process{rank: rank, host: host, cmd: c}
 	separate(c, syscall.SIGKILL)
@@ -274,8 +260,8 @@ func (l Launching) start(ctx context.Context, rank int, host string, order Order
 	return p, <-started
 }
 
-// quoted is a word for a shell.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Quoted is a word for a shell.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func (p *process) kill() { _ = p.cmd.Process.Kill() } // an error: it has ended
 

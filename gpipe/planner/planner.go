@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/failure"
 	"gpipebench/nn"
 )
 
@@ -143,6 +144,10 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	r.Unfit = unfit
+	if len(cuts) == 0 && unfit == 0 {
+		return nil, failure.Usagef("no way to train a mini-batch of %d on at most %d devices with the schedules %s: want other devices, replicas, chunks or schedules, or a mini-batch that they divide",
+			s.Input.Examples, s.Devices*max(s.Pipeline.Spatial, 1), strings.Join(s.names(), ", "))
+	}
 	for looked := 0; len(cuts) > 0; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -287,7 +292,21 @@ func (s *Search) complete() error {
 	}
 	one := *p // of the replicas that are searched
 	one.BatchNormScope = gpipe.ReplicaScope
-	return one.Validate(s.Input)
+	if err := one.Validate(s.Input); err != nil {
+		return err
+	}
+	one.BatchNormScope, one.Checkpoint = p.BatchNormScope, schedule.Never // which any way on a cluster may have
+	if i := slices.IndexFunc(s.Schedules, schedule.Schedule.Asynchronous); i >= 0 {
+		one.Schedule = s.Schedules[i]
+	}
+	for _, t := range s.tensors() {
+		how := s.How
+		how.Tensor, how.SequenceParallel, how.Recompute = t, how.SequenceParallel && t > 1, s.recomputes()[0]
+		if err := one.CheckParallel(s.Input, how); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // names returns the schedules' names.
