@@ -121,6 +121,8 @@ func (s *layerTimes) Check() error {
 	return nil
 }
 
+func (s *layerTimes) seconds() float64 { return s.Seconds }
+
 // measure opens all layers at once, and they take turns, so that a change of the machine's speed
 // affects the calibration and what it is compared with alike. Which is first moves from round
 // to round.
@@ -199,7 +201,13 @@ func (h *hoistingSpec) show(c *hoistingRuns) (shown.Rows, error) {
 		return nil, err
 	}
 	dtype := lab.Named(train.ParseDType, h.DType)
-	seconds := func(s *layerTimes) float64 { return s.Seconds }
+	times := func(c *hoistingRuns, b int) (hoisted, inside []float64) {
+		if c == nil {
+			return nil, nil
+		}
+		of := c.Profile.Measured.in(b)
+		return c.Each(of[0], (*layerTimes).seconds), c.Each(of[1], (*layerTimes).seconds)
+	}
 	var rows []shown.Values
 	for _, b := range h.Batches {
 		of, large := c.Profile.Measured.in(b), h.Pod.in(b)
@@ -207,10 +215,12 @@ func (h *hoistingSpec) show(c *hoistingRuns) (shown.Rows, error) {
 		for _, a := range models {
 			modelled = append(modelled, of[1].on(a, graph.F32, true)/of[0].on(a, graph.F32, true))
 		}
+		hoisted, inside := times(c, b)
+		before, beforeInside := times(c.Before, b)
 		rows = append(rows, shown.Values{
-			"batch": b, "hoisted": c.Each(of[0], seconds), "inside": c.Each(of[1], seconds), "modelled": modelled, "near": h.Within / 100,
+			"batch": b, "hoisted": hoisted, "inside": inside, "modelled": modelled, "near": h.Within / 100,
 			"pod_hoisted": large[0].on(pod, dtype, false), "pod_inside": large[1].on(pod, dtype, false),
-			"before_hoisted": c.Before.Each(of[0], seconds), "before_inside": c.Before.Each(of[1], seconds),
+			"before_hoisted": before, "before_inside": beforeInside,
 		})
 	}
 	return shown.Rows{"": rows}, nil
