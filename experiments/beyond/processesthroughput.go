@@ -107,7 +107,7 @@ func (x *throughputSpec) training(p throughputProfile, r workOver) train.Trainin
 // travel is one kind of what travels in a run.
 type travel struct {
 	workOver
-	train.Travelled
+	what    string
 	seconds []float64 // by round
 }
 
@@ -126,18 +126,19 @@ func (x *throughputSpec) show(c *throughputRuns) (shown.Rows, error) {
 		rows = append(rows, row)
 	}
 	var travels []travel
-	for _, r := range x.runs() {
-		if len(c.Of[r]) == 0 {
-			continue
-		}
-		for i, of := range c.Of[r][len(c.Of[r])-1].Traffic {
-			travels = append(travels, travel{r, of, c.Each(r, func(b *timed.BenchTravels) float64 { return b.Traffic[i].Seconds })})
-		}
-	}
 	var inexact []string
-	for _, t := range travels {
-		if t.Bytes != t.PlannedBytes {
-			inexact = append(inexact, c.Sample(t.workOver, 0))
+	for _, r := range x.runs() {
+		for round, b := range c.Of[r] {
+			if slices.ContainsFunc(b.Traffic, func(t train.Travelled) bool { return t.Bytes != t.PlannedBytes }) {
+				inexact = append(inexact, c.Sample(r, round))
+			}
+			for _, of := range b.Traffic {
+				i := slices.IndexFunc(travels, func(t travel) bool { return t.workOver == r && t.what == of.What })
+				if i < 0 {
+					i, travels = len(travels), append(travels, travel{workOver: r, what: of.What})
+				}
+				travels[i].seconds = append(travels[i].seconds, of.Seconds)
+			}
 		}
 	}
 	if len(inexact) > 0 {
@@ -160,15 +161,15 @@ func (x *throughputSpec) travelPanels(c *throughputRuns, travels []travel) (pane
 		panel := &plot.BarPanel{Title: "what travels, " + networkName(n), Y: "ms in a step, over receivers", Stacked: true, Names: names}
 		var kinds []string // in the order in which the works come to them
 		for _, t := range travels {
-			if t.network == n && !slices.Contains(kinds, t.What) {
-				kinds = append(kinds, t.What)
+			if t.network == n && !slices.Contains(kinds, t.what) {
+				kinds = append(kinds, t.what)
 			}
 		}
 		for _, what := range kinds {
 			kind := plot.BarSeries{Name: what}
 			for _, w := range x.Works {
 				ms := 0.0
-				if i := slices.IndexFunc(travels, func(t travel) bool { return t.workOver == workOver{w, n} && t.What == what }); i >= 0 {
+				if i := slices.IndexFunc(travels, func(t travel) bool { return t.workOver == workOver{w, n} && t.what == what }); i >= 0 {
 					ms = 1000 * stats.Median(travels[i].seconds)
 				}
 				kind.Add(ms)

@@ -55,6 +55,7 @@ type podStep struct {
 	Fits    bool    `json:"fits"`
 }
 
+// weak and strong scaling.
 const weak, strong = "weak", "strong"
 
 // podCell is a network on a torus of replicas.

@@ -39,8 +39,6 @@ func newReplicasScaling() (lab.Experiment, error) {
 	return x, nil
 }
 
-const weakScaling, strongScaling = "weak", "strong"
-
 const scalingPicture = "picture/R=2/K=2"
 
 // scalingCell is a row of the table.
@@ -59,7 +57,7 @@ func (c scalingCell) base() string { return scalingCell{c.kind, 1, false}.name()
 
 // cells are the table's, in its order. One replica has nothing to divide.
 func (s *scalingSpec) cells() (all []scalingCell) {
-	for _, kind := range []string{weakScaling, strongScaling} {
+	for _, kind := range []string{weak, strong} {
 		for _, divided := range []bool{false, true} {
 			for _, r := range s.Replicas {
 				if r > 1 || !divided {
@@ -78,7 +76,7 @@ func (s *scalingSpec) setup(c scalingCell, p scalingProfile) (of train.Setup, ba
 		Partitions: 1, MicroBatches: s.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
 		Checkpoint: lab.Named(schedule.ParseCheckpoint, s.Checkpoint), Device: gpipe.Emulated, Threads: 1,
 	}
-	if c.kind == weakScaling {
+	if c.kind == weak {
 		return of, c.r * p.Examples
 	}
 	of.Groups = most
@@ -93,7 +91,7 @@ func (s *scalingSpec) runs(p scalingProfile) (runs []timed.Run) {
 		setup, batch := s.setup(c, p)
 		add(c.name(), setup, batch)
 	}
-	setup, _ := s.setup(scalingCell{weakScaling, 2, false}, p)
+	setup, _ := s.setup(scalingCell{weak, 2, false}, p)
 	setup.Partitions, setup.MicroBatches = 2, s.PictureM
 	add(scalingPicture, setup, 2*s.PictureM*p.Examples)
 	return runs
@@ -104,7 +102,7 @@ func (s *scalingSpec) show(r *timed.Reporting[scalingProfile]) (shown.Rows, erro
 	for _, c := range s.cells() {
 		_, batch := s.setup(c, r.Profile)
 		per := 1 // of the same mini-batch, not of R times as many examples
-		if c.kind == strongScaling {
+		if c.kind == strong {
 			per = c.r
 		}
 		rows = append(rows, shown.Values{

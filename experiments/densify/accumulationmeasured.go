@@ -53,7 +53,7 @@ func (p accumulationMeasuredProfile) tables() []tiedTable {
 type accumulationMeasured struct {
 	timed.Compared[accumulationMeasuredSpec, accumulationMeasuredProfile, tableRun, accumulationRecord]
 
-	available func() int64 // bytes of memory; nil: the machine's
+	available func() int64 // bytes of memory
 }
 
 type accumulationRuns = timed.Comparison[accumulationMeasuredProfile, tableRun, accumulationRecord]
@@ -66,7 +66,7 @@ type tableRun struct {
 }
 
 func newAccumulationMeasured() (lab.Experiment, error) {
-	x := &accumulationMeasured{}
+	x := &accumulationMeasured{available: machine.AvailableMemory}
 	x.Starts = true
 	x.Runs = x.runs
 	x.Name = func(r tableRun) string {
@@ -181,11 +181,7 @@ func (r *accumulationRecord) received() (n int64) {
 
 // checkMemory refuses runs that would make the machine swap, or end processes.
 func (x *accumulationMeasured) checkMemory(runs []tableRun) error {
-	available := machine.AvailableMemory
-	if x.available != nil {
-		available = x.available
-	}
-	has := available()
+	has := x.available()
 	for _, r := range runs {
 		if r.needs() > has {
 			return fmt.Errorf("%s: %d processes that %v a table of %d rows need %s of memory, and %s are free: want as much, or a spec with fewer processes or a smaller table",

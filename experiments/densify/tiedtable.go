@@ -35,12 +35,11 @@ func (t tiedTable) DenseBytes() int64 { return floatBytes * int64(t.Vocab) * int
 // turned into rows (the formula is NVIDIA/OpenSeq2Seq's, pull request 249).
 func (t tiedTable) Rows() int64 { return int64(t.Vocab) + int64(t.Source) + int64(t.Target) }
 
-// Elements is the number of float32 values that ranks gather.
-func (t tiedTable) Elements(ranks int) int64 { return int64(ranks) * t.Rows() * int64(t.Dim) }
-
 // GatheredBytes is the size of the gradient that every rank has once it is gathered, less
 // IndexBytes, which the paper does not count.
-func (t tiedTable) GatheredBytes(ranks int) int64 { return floatBytes * t.Elements(ranks) }
+func (t tiedTable) GatheredBytes(ranks int) int64 {
+	return floatBytes * int64(ranks) * t.Rows() * int64(t.Dim)
+}
 
 // IndexBytes is the size of the gathered rows' indices.
 func (t tiedTable) IndexBytes(ranks int) int64 { return indexBytes * int64(ranks) * t.Rows() }

@@ -21,27 +21,6 @@ func TestTiedTableBytes(t *testing.T) {
 	testkit.Near(t, float64(official.GatheredBytes(64))/float64(official.DenseBytes()), 82.99, 0.005, "times the dense gradient")
 }
 
-// A gather that is carried out has as many rows as the formula: those of one rank's
-// gradients, concatenated.
-func TestTiedTableRows(t *testing.T) {
-	small := tiedTable{Vocab: 7, Dim: 3, Source: 4, Target: 2}
-	var rows [][]float32
-	for range 5 { // ranks
-		for range small.Vocab { // the softmax's
-			rows = append(rows, make([]float32, small.Dim))
-		}
-		for range small.Source + small.Target {
-			rows = append(rows, make([]float32, small.Dim))
-		}
-	}
-	var bytes int64
-	for _, row := range rows {
-		bytes += int64(4 * len(row))
-	}
-	testkit.Equal(t, small.GatheredBytes(5), bytes, "gathered bytes")
-	testkit.Equal(t, small.Elements(5)*4, bytes, "bytes of the elements")
-}
-
 // At 12.5 GB/s a ring of 64 ranks needs 902 ms for the gather and 21.7 ms for the
 // reduction; one rank needs nothing; latency is counted once a message.
 func TestTiedTableSeconds(t *testing.T) {

@@ -82,21 +82,17 @@ func (n heldNetwork) batch(w way6) int {
 	return n.Batch
 }
 
-// tried calls f for each step of a way's search.
-func (w way6) tried(n heldNetwork, f func(simulate.Simulating) error) error {
+// tried are the steps of a way's search.
+func (w way6) tried(n heldNetwork) (all []simulate.Simulating) {
 	for _, m := range w.M {
 		for _, checkpoint := range w.Checkpoints {
-			if err := f(w.step(n, m, checkpoint, false)); err != nil {
-				return err
-			}
+			all = append(all, w.step(n, m, checkpoint, false))
 			if w.T > 1 && n.Model.Seq%w.T == 0 {
-				if err := f(w.step(n, m, checkpoint, true)); err != nil {
-					return err
-				}
+				all = append(all, w.step(n, m, checkpoint, true))
 			}
 		}
 	}
-	return nil
+	return all
 }
 
 // heldStep is the fastest step of a way that fits; if none does, the one of least memory.
@@ -115,14 +111,25 @@ type heldStep struct {
 	Versions int `json:"versions"`
 }
 
+// better reports whether a step is to be taken in place of another, which may be none yet.
+func (s heldStep) better(other heldStep) bool {
+	switch {
+	case other.M == 0 || s.Fits != other.Fits:
+		return other.M == 0 || s.Fits
+	case s.Fits:
+		return s.Rate > other.Rate
+	}
+	return s.Peak < other.Peak
+}
+
 func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err error) {
 	if w.T > 1 && n.Model.Images() {
 		return n.byChannels(ctx, w)
 	}
-	err = w.tried(n, func(s simulate.Simulating) error {
+	for _, s := range w.tried(n) {
 		r, err := s.Run(ctx)
 		if err != nil {
-			return err
+			return best, err
 		}
 		of := heldStep{
 			Fits: r.Fits, M: s.Setup.MicroBatches, Checkpoint: s.Setup.Checkpoint.String(), Sequence: s.SequenceParallel, Peak: r.Fullest(),
@@ -131,16 +138,11 @@ func (n heldNetwork) fastest(ctx context.Context, w way6) (best heldStep, err er
 		if w.T > 1 {
 			of.Sent, of.Bubble = (r.Parts.Tensor+r.Parts.Pipeline)/r.StepSeconds, r.Parts.Bubble/r.StepSeconds
 		}
-		better := best.M == 0 || of.Fits && !best.Fits
-		if of.Fits == best.Fits && best.M > 0 {
-			better = of.Fits && of.Rate > best.Rate || !of.Fits && of.Peak < best.Peak
-		}
-		if better {
+		if of.better(best) {
 			best = of
 		}
-		return nil
-	})
-	return best, err
+	}
+	return best, nil
 }
 
 // byChannels is the least that a step takes whose convolutions T devices divide by channels: a device's own step,
@@ -313,7 +315,6 @@ func (n heldNetwork) held(ctx context.Context, w way6) (best *simulate.Simulatio
 // The experiments of section 6 that search: the fastest step of each way, by its M and recomputation, and the
 // largest network.
 var (
-	section6Links  = section6Kind(heldNetwork.fastest, true)
-	section6Depth  = section6Kind(heldNetwork.fastest, true)
-	section6Memory = section6Kind(heldNetwork.largest, true)
+	section6Fastest = section6Kind(heldNetwork.fastest, true)
+	section6Memory  = section6Kind(heldNetwork.largest, true)
 )

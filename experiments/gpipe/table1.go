@@ -262,8 +262,8 @@ func (n *table1Network) check() *lab.Problem {
 	switch {
 	case !n.Columns[0].Naive:
 		return lab.At(errNaive, "columns")
-	case len(n.Columns) < 2:
-		return lab.At(errors.New("want a pipeline after the naive way"), "columns")
+	case len(n.Columns) < 2 || n.Columns[1].K != 1 || n.Columns[1].Naive:
+		return lab.At(errors.New("want a pipeline on one accelerator after the naive way"), "columns")
 	}
 	return nil
 }

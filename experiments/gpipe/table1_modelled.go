@@ -80,10 +80,11 @@ func (t *table1) model(e *estimator, n *table1Network, c *table1Column, conventi
 		if n.Model.Images() && !conv.Scores {
 			continue // the same as with
 		}
-		for least, into := range map[int]map[string]largest{1: out.Largest, n.Held: out.Held} {
-			if into[conv.String()], err = e.largest(n, c, conv, least); err != nil {
-				return nil, fmt.Errorf("%v: %w", conv, err)
-			}
+		if out.Largest[conv.String()], err = e.largest(n, c, conv, 1); err != nil {
+			return nil, fmt.Errorf("%v: %w", conv, err)
+		}
+		if out.Held[conv.String()], err = e.largest(n, c, conv, n.Held); err != nil {
+			return nil, fmt.Errorf("%v: %w", conv, err)
 		}
 	}
 	return out, nil

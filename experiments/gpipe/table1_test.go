@@ -271,6 +271,7 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"unit: GiB", "unit: lots", "want GB or GiB"},
 		{"capacity: 16MiB", "capacity: 16MB", "whole MiB"},
 		{"conventions: 1", "conventions: 7", "want 1 to 6"},
+		{"- {name: Pipeline-1, k: 1, layers: 18", "- {name: Pipeline-1, k: 2, layers: 18", "a pipeline on one accelerator"},
 		{"measured: [{name: Naive-1, k: 1, naive: true}, ", "measured: [", "naive way first"},
 		{"capacity: 4MiB, batch: 8", "capacity: 4MiB, batch: 12", "power of two"},
 	})

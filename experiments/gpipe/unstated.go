@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"gpipebench/gpipe/accelerator"
@@ -138,54 +137,43 @@ func (u *unstated) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return lab.MakeMissing(ctx, u.ID(), log, p, jobs)
 }
 
-// extent is the lowest and the highest of some figures.
-type extent struct{ low, high cells.Figure }
-
-func newExtent() extent {
-	return extent{low: cells.Figure{X: math.Inf(1)}, high: cells.Figure{X: math.Inf(-1)}}
-}
-
-func (e *extent) add(f cells.Figure) {
-	if f.X < e.low.X {
-		e.low = f
-	}
-	if f.X > e.high.X {
-		e.high = f
-	}
-}
-
-// figureExtent is the extent of a scenario's throughput relative to its base's, which is cut and padded alike, with the
-// fixed mini-batch and with one that fills memory.
-func (u *unstated) figureExtent(log *records.Log, s *scenario) (extent, error) {
-	e, bases := newExtent(), u.sweep(s.of.base())
+// relative are a scenario's throughputs relative to its base's, which is cut and padded alike, with the fixed
+// mini-batch and with one that fills memory.
+func (u *unstated) relative(log *records.Log, s *scenario) (all []cells.Figure, err error) {
+	bases := u.sweep(s.of.base())
 	for i, one := range u.sweep(s) {
 		values, err := one.modelled.Relative(log, bases[i%len(bases)].run(), one.run(), u.paddings[one.padding])
 		if err != nil {
-			return e, err
+			return nil, err
 		}
 		for _, v := range values {
 			if len(v.Numbers) > 0 {
-				e.add(cells.Figure{X: v.Numbers[0], Fits: !v.IsStarred()})
+				all = append(all, cells.Figure{X: v.Numbers[0], Fits: !v.IsStarred()})
 			}
 		}
 	}
-	return e, nil
+	return all, nil
 }
 
 func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 	rows := shown.Rows{}
-	add := func(of, network, cell string, paper lab.Value, e extent) {
-		rows[""] = append(rows[""], shown.Values{"of": of, "network": network, "cell": cell, "paper": paper, "low": e.low.Value(), "high": e.high.Value()})
+	add := func(of, network, cell string, paper lab.Value, all []cells.Figure) {
+		low, high := lab.Absent, lab.Absent
+		if len(all) > 0 {
+			by := func(a, b cells.Figure) int { return cmp.Compare(a.X, b.X) }
+			low, high = slices.MinFunc(all, by).Value(), slices.MaxFunc(all, by).Value()
+		}
+		rows[""] = append(rows[""], shown.Values{"of": of, "network": network, "cell": cell, "paper": paper, "low": low, "high": high})
 	}
 	for _, s := range u.figure3.scenarios() {
 		if s.Name == s.of.Base {
 			continue
 		}
-		e, err := u.figureExtent(log, s)
+		all, err := u.relative(log, s)
 		if err != nil {
 			return nil, err
 		}
-		add("Figure 3", s.of.Name, s.Name, s.paper(), e)
+		add("Figure 3", s.of.Name, s.Name, s.paper(), all)
 	}
 	three := &u.table3.Spec.Scale
 	var read []*cells.Modelled
@@ -201,13 +189,13 @@ func (u *unstated) Report(log, _ *records.Log) (*lab.Report, error) {
 			if c == three.Base {
 				continue
 			}
-			e := newExtent()
+			var all []cells.Figure
 			for _, m := range read {
 				for _, v := range three.ConventionsOf(n) {
-					e.add(m.Relative(m.Networks[i], v, c))
+					all = append(all, m.Relative(m.Networks[i], v, c))
 				}
 			}
-			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Printed(""), e)
+			add("Table 3", n.Name, fmt.Sprintf("K = %d", c.K), n.Paper.Of(c).Value.Printed(""), all)
 		}
 	}
 	standard := three.ConventionsOf(three.Networks[0])[0]

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -33,8 +32,8 @@ func TestUnstatedSweeps(t *testing.T) {
 	}
 }
 
-// A cell's extent is over all choices, each relative to the base under the same cut and padding.
-func TestUnstatedExtents(t *testing.T) {
+// A cell has a figure for each choice, relative to the base under the same cut and padding.
+func TestUnstatedFigures(t *testing.T) {
 	u := labtest.Loaded[*unstated](t, Paper.Experiment("unstated").Load)
 	log := records.New(records.Key{})
 	s := u.figure3.scenarios()[1]
@@ -49,8 +48,9 @@ func TestUnstatedExtents(t *testing.T) {
 	for i, one := range u.sweep(s) {
 		add(one, float64(i%bases+1)/float64(2+i/bases))
 	}
-	e := testkit.Must(u.figureExtent(log, s))(t)
-	if n := len(u.Spec.M); math.Abs(e.low.X-2) > 1e-9 || math.Abs(e.high.X-float64(1+n)) > 1e-9 {
-		t.Errorf("%+v", e)
+	all := testkit.Must(u.relative(log, s))(t)
+	testkit.Equal(t, len(all), 2*len(u.sweep(s)), "figures")
+	for i, f := range all {
+		testkit.Near(t, f.X, float64(2+i/2/bases), 1e-9, "figure %d", i)
 	}
 }

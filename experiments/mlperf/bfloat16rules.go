@@ -125,36 +125,20 @@ type operand struct {
 
 // finders find the rules by their ids.
 var finders = map[string]func(*ranStep) foundBits{
-	"convolution-inputs": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && !m.Written })
-	},
-	"convolution-outputs": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && m.Written })
-	},
-	"convolution-weights": func(*ranStep) foundBits { return probed(weightProbe) },
-	"convolution-sums":    func(*ranStep) foundBits { return probed(sumProbe) },
-	"batch-norm-statistics": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isMoments(m.op) && m.Written && m.Space != program.Grads })
-	},
-	"batch-norm-images": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isBatchNorm(m.op) && m.Activation })
-	},
-	"other-images": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool {
-			return m.Activation && !isConvolution(m.op) && !isBatchNorm(m.op) && !isLoss(m.op) && !isProduct(m.op)
-		})
-	},
-	"loss": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isLoss(m.op) && m.Written && !m.Activation })
-	},
-	"logits": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool { return isLoss(m.op) && m.Activation && !m.Written })
-	},
-	"weight-gradients": func(s *ranStep) foundBits {
-		return s.operands(func(m operand) bool {
-			return m.Space == program.Grads && m.Written && (isConvolution(m.op) || isProduct(m.op))
-		})
-	},
+	"convolution-inputs":    operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && !m.Written }),
+	"convolution-outputs":   operands(func(m operand) bool { return isConvolution(m.op) && m.Activation && m.Written }),
+	"convolution-weights":   func(*ranStep) foundBits { return probed(weightProbe) },
+	"convolution-sums":      func(*ranStep) foundBits { return probed(sumProbe) },
+	"batch-norm-statistics": operands(func(m operand) bool { return isMoments(m.op) && m.Written && m.Space != program.Grads }),
+	"batch-norm-images":     operands(func(m operand) bool { return isBatchNorm(m.op) && m.Activation }),
+	"other-images": operands(func(m operand) bool {
+		return m.Activation && !isConvolution(m.op) && !isBatchNorm(m.op) && !isLoss(m.op) && !isProduct(m.op)
+	}),
+	"loss":   operands(func(m operand) bool { return isLoss(m.op) && m.Written && !m.Activation }),
+	"logits": operands(func(m operand) bool { return isLoss(m.op) && m.Activation && !m.Written }),
+	"weight-gradients": operands(func(m operand) bool {
+		return m.Space == program.Grads && m.Written && (isConvolution(m.op) || isProduct(m.op))
+	}),
 	"summation": func(s *ranStep) foundBits {
 		var bytes int64
 		for _, t := range s.traffic {
@@ -168,19 +152,21 @@ var finders = map[string]func(*ranStep) foundBits{
 	"optimizer": func(s *ranStep) foundBits { return eachBits(s.plan.Bytes[gpipe.OptimizerState], s.slots*s.trained) },
 }
 
-// operands are the bits of those that a rule is of.
-func (s *ranStep) operands(of func(operand) bool) (f foundBits) {
-	for _, m := range s.moves {
-		if !of(m) {
-			continue
+// operands finds the bits of those that a rule is of.
+func operands(of func(operand) bool) func(*ranStep) foundBits {
+	return func(s *ranStep) (f foundBits) {
+		for _, m := range s.moves {
+			if !of(m) {
+				continue
+			}
+			f.Of++
+			if bits := int(8 * m.ElemBytes); !slices.Contains(f.Bits, bits) {
+				f.Bits = append(f.Bits, bits)
+			}
 		}
-		f.Of++
-		if bits := int(8 * m.ElemBytes); !slices.Contains(f.Bits, bits) {
-			f.Bits = append(f.Bits, bits)
-		}
+		slices.Sort(f.Bits)
+		return f
 	}
-	slices.Sort(f.Bits)
-	return f
 }
 
 // eachBits returns the bits of each of some elements in bytes, which may be up to a cache line

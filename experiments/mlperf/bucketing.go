@@ -72,16 +72,13 @@ func (b *bucketing) Resolve() *lab.Problem {
 			return lab.At(err, "ways", fmt.Sprint(i))
 		}
 	}
-	if b.way(b.Spec.OneHost) == nil {
+	if b.way(b.Spec.OneHost) < 0 {
 		return lab.At(fmt.Errorf("no way %q", b.Spec.OneHost), "one_host")
 	}
 	for i, name := range b.Spec.Trained {
-		if b.way(name) == nil {
+		if b.way(name) < 0 {
 			return lab.At(fmt.Errorf("no way %q", name), "trained", fmt.Sprint(i))
 		}
-	}
-	if len(b.Spec.Trained) == 0 || len(b.Spec.Replicas) == 0 {
-		return lab.At(errors.New("want ways to train and numbers of replicas"))
 	}
 	for _, name := range lab.Profiles {
 		p := b.Spec.Profiles[name]
@@ -101,13 +98,8 @@ func (b *bucketing) Resolve() *lab.Problem {
 	return nil
 }
 
-func (b *bucketing) way(name string) *bucketingWay {
-	for i := range b.Spec.Ways {
-		if b.Spec.Ways[i].Name == name {
-			return &b.Spec.Ways[i]
-		}
-	}
-	return nil
+func (b *bucketing) way(name string) int {
+	return slices.IndexFunc(b.Spec.Ways, func(w bucketingWay) bool { return w.Name == name })
 }
 
 // arms are the trainings of a profile. All of one seed see the same pairs in an epoch.
@@ -115,7 +107,7 @@ func (b *bucketing) arms(p bucketingProfile) (all []trained.Arm) {
 	for _, name := range b.Spec.Trained {
 		all = append(all, trained.Arm{Name: name, Training: func(seed uint64) train.Training {
 			t := p.Training.Training("synthetic-translation", b.setup, seed)
-			t.Config = b.way(name).of(p.Data.Config())
+			t.Config = b.Spec.Ways[b.way(name)].of(p.Data.Config())
 			t.Epochs = p.Epochs
 			return t
 		}})
@@ -205,8 +197,8 @@ func bucketingCounted(s datasets.Source, batch int, replicas []int) (*bucketingF
 }
 
 // Samples of figures: of an epoch, and of one of the trainings' with the first seed.
-func bucketingEpochOf(w bucketingWay) string   { return "epoch/" + w.Name }
-func bucketingTrainedOn(w bucketingWay) string { return "trained-on/" + w.Name }
+func bucketingEpochOf(way string) string   { return "epoch/" + way }
+func bucketingTrainedOn(way string) string { return "trained-on/" + way }
 
 func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
 	p, err := lab.ProfileOf(b.Spec.Profiles, log.Key.Profile)
@@ -226,11 +218,11 @@ func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress prog
 	for _, w := range b.Spec.Ways {
 		c := w.of(p.Counted.Config())
 		c.Seed = b.Spec.Seed
-		counting(bucketingEpochOf(w), c.Seed, func() (datasets.Source, error) { return datasets.NewMultilingual(c) }, p.Counted.Batch, b.Spec.Replicas)
+		counting(bucketingEpochOf(w.Name), c.Seed, func() (datasets.Source, error) { return datasets.NewMultilingual(c) }, p.Counted.Batch, b.Spec.Replicas)
 	}
 	for _, a := range b.arms(p) {
 		t := a.Training(p.Seeds[0])
-		counting(bucketingTrainedOn(*b.way(a.Name)), p.Seeds[0], t.Source, t.Batch, nil)
+		counting(bucketingTrainedOn(a.Name), p.Seeds[0], t.Source, t.Batch, nil)
 	}
 	if err := lab.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
 		return err
@@ -270,7 +262,7 @@ func (b *bucketing) Report(log, _ *records.Log) (*lab.Report, error) {
 	counted := map[string]bucketingFigures{}
 	for _, w := range b.Spec.Ways {
 		var f bucketingFigures
-		if err := log.Get(bucketingEpochOf(w), &f); err != nil {
+		if err := log.Get(bucketingEpochOf(w.Name), &f); err != nil {
 			return nil, err
 		}
 		counted[w.Name] = f
@@ -321,7 +313,7 @@ type bucketingMade struct {
 }
 
 func (b *bucketing) made(log *records.Log, p bucketingProfile, a trained.Arm) (m bucketingMade, err error) {
-	if err := log.Get(bucketingTrainedOn(*b.way(a.Name)), &m.bucketingFigures); err != nil {
+	if err := log.Get(bucketingTrainedOn(a.Name), &m.bucketingFigures); err != nil {
 		return m, err
 	}
 	for _, seed := range p.Seeds {

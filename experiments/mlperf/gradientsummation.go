@@ -9,7 +9,6 @@ import (
 	"gpipebench/lab"
 	"gpipebench/lab/cells"
 	"gpipebench/lab/shown"
-	"gpipebench/nn"
 	"gpipebench/train"
 )
 
@@ -70,11 +69,10 @@ func (s *summationSpec) sum(side int) (of summed, err error) {
 	if err != nil {
 		return of, err
 	}
-	layers, err := s.Model.Build()
-	if err != nil {
-		return of, err
+	of = summed{Tensors: len(sizes), Sums: map[string][2]float64{}}
+	for _, elements := range sizes {
+		of.Bytes += 4 * int64(elements)
 	}
-	of = summed{Bytes: 4 * nn.CountParams(layers), Tensors: len(sizes), Sums: map[string][2]float64{}}
 	of.Copy, of.Overheads = 2*float64(of.Bytes)/on.Bandwidth, float64(of.Tensors)*on.Overhead
 	for _, k := range []reduction.Kind{reduction.Ring, reduction.Tree, reduction.Torus} {
 		reduce, gather := reduction.Cost(k, side, side, float64(of.Bytes), on.Link)

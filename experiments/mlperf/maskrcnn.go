@@ -2,6 +2,7 @@ package mlperf
 
 import (
 	"fmt"
+	"slices"
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -162,22 +163,18 @@ type headBranch struct {
 func (s maskRCNN) boxes() headBranch {
 	b := s.Boxes
 	width := b.Size * b.Size * s.Pyramid
-	dense := func(name string, in, out int, a nn.Activation) *nn.Dense {
+	dense := func(name string, in, out int, a nn.Activation) nn.Layer {
 		return nn.NewDense(name, nn.DenseConfig{In: in, Out: out, Activation: a})
 	}
-	layers := []*nn.Dense{
+	layers := []nn.Layer{
 		dense("hidden1", width, b.Hidden, nn.ReLU), dense("hidden2", b.Hidden, b.Hidden, nn.ReLU),
 		dense("classes", b.Hidden, s.Classes, nn.Linear), dense("offsets", b.Hidden, 4*s.Classes, nn.Linear),
-	}
-	var params []*nn.Param
-	for _, l := range layers {
-		params = append(params, l.Params()...)
 	}
 	return headBranch{"boxes", b.Crops, b.Size, graph.Type{Shape: graph.Shape{b.Crops, width}, DType: graph.F32},
 		nn.Func("boxes", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 			x := layers[1].Forward(t, layers[0].Forward(t, in...)...)
 			return append(layers[2].Forward(t, x...), layers[3].Forward(t, x...)...)
-		}, params...)}
+		}, nn.ParamsOf(layers...)...)}
 }
 
 // masks is the branch of masks: convolutions of each crop, one that doubles its rows and
@@ -186,19 +183,14 @@ func (s maskRCNN) boxes() headBranch {
 // edges meet, which is no other cost than padding.
 func (s maskRCNN) masks() headBranch {
 	m, c := s.Masks, s.Pyramid
-	var all []*nn.Param
-	var convs []*nn.Conv2D
-	add := func(v *nn.Conv2D) *nn.Conv2D {
-		all = append(all, v.Params()...)
-		return v
-	}
+	var convs []nn.Layer
 	for i := range m.Convolutions {
-		convs = append(convs, add(convolution(fmt.Sprintf("conv%d", i+1), c, c, 3, 1, false)))
+		convs = append(convs, convolution(fmt.Sprintf("conv%d", i+1), c, c, 3, 1, false))
 	}
 	double := nn.NewConv2D("double", nn.Conv2DConfig{In: c, Out: 4 * c, Kernel: [2]int{1, 1}})
 	bias := &nn.Param{Name: "double/bias", Shape: graph.Shape{c}, Init: nn.Zeros()}
-	all = append(append(all, double.Weight), bias)
-	logits := add(convolution("logits", c, s.Classes, 1, 1, false))
+	logits := convolution("logits", c, s.Classes, 1, 1, false)
+	params := slices.Concat(nn.ParamsOf(convs...), []*nn.Param{double.Weight, bias}, logits.Params())
 	rows := m.Crops * m.Size
 	return headBranch{"masks", m.Crops, m.Size, graph.Type{Shape: graph.Shape{rows, m.Size, c}, DType: graph.F32},
 		nn.Func("masks", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
@@ -210,7 +202,7 @@ func (s maskRCNN) masks() headBranch {
 			x = t.Reshape(t.Transpose(x, 2, 3), 2*rows, 2*m.Size, c)
 			x = t.ReLU(t.AddBias(x, t.Param(bias)))
 			return logits.Forward(t, x)
-		}, all...)}
+		}, params...)}
 }
 
 // squares is a loss of the size of the outputs: the mean of their squares.

@@ -96,7 +96,7 @@ func (x *spatialEmulatedSpec) measure(ctx context.Context, p spatialEmulatedProf
 		return nil, err
 	}
 	defer l.Close()
-	var ran instructionTimes
+	ran := instructionTimes{index: map[taskInstruction]int{}}
 	l.Trainer.Watch(ran.add)
 	meter := machine.StartMeter()
 	made := &partedStep{}
@@ -131,9 +131,6 @@ func (all *instructionTimes) add(run gpipe.KernelRun) {
 	key := taskInstruction{run.Task, run.Instr}
 	i, is := all.index[key]
 	if !is {
-		if all.index == nil {
-			all.index = map[taskInstruction]int{}
-		}
 		i = len(all.times)
 		all.index[key] = i
 		all.times = append(all.times, &dividedTimes{Division: run.Instr.Division, parts: make([][]float64, len(run.Parts))})

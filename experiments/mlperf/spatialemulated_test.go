@@ -27,7 +27,7 @@ func TestSpatialEmulatedVerdict(t *testing.T) {
 // An instruction takes the median of its steps, in total and of each part.
 func TestInstructionMedians(t *testing.T) {
 	rows, sums := &program.Instr{Division: program.ByRows}, &program.Instr{Division: program.Partial}
-	var all instructionTimes
+	all := instructionTimes{index: map[taskInstruction]int{}}
 	for _, run := range []gpipe.KernelRun{
 		{Instr: rows, Seconds: 3, Parts: []float64{3, 1}},
 		{Instr: sums, Seconds: 5, Parts: []float64{2, 3}},

@@ -224,20 +224,28 @@ func (t *Tables) predict(ctx context.Context, table *Table, row *Row, change fun
 	}
 	s.Change = accelerator.Then(s.Change, change)
 	again := []gpipe.Recompute{s.Parallel.Recompute}
-	halved := again[0] == gpipe.RecomputeSelective && row.Framework == "torchtitan"
-	if halved {
-		again = append(again, gpipe.RecomputeNone, gpipe.RecomputeFull)
+	if again[0] == gpipe.RecomputeSelective && row.Framework == "torchtitan" {
+		// Its choice of operators computes every second product again, and no attention: half of all.
+		again = []gpipe.Recompute{gpipe.RecomputeNone, gpipe.RecomputeFull}
 	}
 	all, err := predicted(ctx, s, again...)
 	if err != nil {
 		return p, err
 	}
-	p = all[0]
-	if halved { // its choice of operators computes every second product again, and no attention: half of all
-		p.Seconds, p.Bytes = (all[1].Seconds+all[2].Seconds)/2, (all[1].Bytes+all[2].Bytes)/2
+	if p = all[0]; len(all) > 1 {
+		p = halfway(p, all[1])
 	}
 	p.Figures, err = figures(s.Accelerator)
 	return p, err
+}
+
+// halfway is the mean of two predictions.
+func halfway(a, b Predicted) Predicted {
+	p, q := a.Parts, b.Parts
+	return Predicted{Seconds: (a.Seconds + b.Seconds) / 2, Bytes: (a.Bytes + b.Bytes) / 2, Parts: gpipe.StepParts{
+		Computing: (p.Computing + q.Computing) / 2, Recomputed: (p.Recomputed + q.Recomputed) / 2, Tensor: (p.Tensor + q.Tensor) / 2,
+		Pipeline: (p.Pipeline + q.Pipeline) / 2, Bubble: (p.Bubble + q.Bubble) / 2, Replicas: (p.Replicas + q.Replicas) / 2, Optimizer: (p.Optimizer + q.Optimizer) / 2,
+	}}
 }
 
 // predicted simulates a training with each recomputation.

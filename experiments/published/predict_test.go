@@ -2,6 +2,7 @@ package published
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestEveryDimensionIsModelled(t *testing.T) {
 			continue
 		}
 		p := testkit.Must(tables.predict(t.Context(), table, row, nil))(t, "%+v", *row)
-		if !(p.Seconds > 0) || p.Bytes < 1 {
+		if !(p.Seconds > 0) || p.Bytes < 1 || math.Abs(p.Parts.Sum()/p.Seconds-1) > 1e-9 {
 			t.Errorf("%+v: %+v", *row, p)
 		}
 	}

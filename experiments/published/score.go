@@ -184,7 +184,7 @@ func summarise(table, what string, rows []Scored, factor *Factor) Summary {
 	}
 	s.Errors = errorsOf(off, s.Can)
 	if len(off) > 2 {
-		s.Rank = stat.Correlation(ranks(measured), ranks(predicted), nil)
+		s.Rank = stats.RankCorrelation(measured, predicted)
 	}
 	if len(share) > 0 {
 		e := errorsOf(share, len(share))
@@ -200,21 +200,6 @@ func summarise(table, what string, rows []Scored, factor *Factor) Summary {
 		s.Regret, s.WorstRegret = stats.Mean(regrets), slices.Max(regrets)
 	}
 	return s
-}
-
-// ranks are the places of numbers in ascending order; equal ones share theirs.
-func ranks(xs []float64) []float64 {
-	sorted := slices.Sorted(slices.Values(xs))
-	of := make([]float64, len(xs))
-	for i, x := range xs {
-		first, _ := slices.BinarySearch(sorted, x)
-		last := first
-		for last+1 < len(sorted) && sorted[last+1] == x {
-			last++
-		}
-		of[i] = float64(first+last) / 2
-	}
-	return of
 }
 
 // network is what rows of one group have in common.

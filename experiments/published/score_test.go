@@ -60,13 +60,6 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestRanks(t *testing.T) {
-	got := ranks([]float64{3, 1, 3, 2})
-	for i, want := range []float64{2.5, 0, 2.5, 1} {
-		testkit.Equal(t, got[i], want, "ranks %v", got)
-	}
-}
-
 // Mini-batches that differ by little are one, and what counts is the time of a sequence; others are not.
 func TestRegretsOfGroups(t *testing.T) {
 	rows := []Scored{step("a", 100, 10, 10, 0), step("b", 98, 9.8, 9.7, 0), step("c", 200, 1, 1, 0), step("d", 102, 5.1, 20, 0)}
