@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"

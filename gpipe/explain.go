@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/nn"

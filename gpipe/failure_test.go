@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport/transporttest"
@@ -179,6 +180,18 @@ func TestOutOfMemory(t *testing.T) {
 		peaks = append(peaks, plan.Peak)
 	}
 	tr.Close()
+	testkit.Equal(t, tr.Hash(), "", "hash of a closed trainer")
+
+	tied := small // on one device, with an accumulator for each use of a large table
+	tied.model.Vocab = 1000
+	one := tied.pipeline(t)
+	planned := must(one.Plans(InputOf(tied.data(0))))(t).Plans[0]
+	one.Devices = []Device{{Capacity: planned.Peak - 1}}
+	var short *OutOfMemoryError
+	table := int64(1000 * tied.model.Dim * plan.FloatBytes)
+	if _, err := one.Open(InputOf(tied.data(0))); !errors.As(err, &short) || short.Category != Workspace || short.Wanted > planned.Bytes[Workspace]+table/2 {
+		t.Errorf("%v: want a workspace of %d bytes", err, planned.Bytes[Workspace])
+	}
 
 	defer transporttest.NoneLeft(t)()
 	open := func(device int, capacity int64) error {

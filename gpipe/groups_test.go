@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"

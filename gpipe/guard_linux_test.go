@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/testkit"

@@ -9,9 +9,8 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/nn/safetensors"
 )
 
@@ -61,7 +60,12 @@ func (t *Trainer) Gradients() []NamedWeights {
 	return all
 }
 
-func (t *Trainer) weights() ([]NamedWeights, error) { return joined(t, t.ownWeights()) }
+func (t *Trainer) weights() ([]NamedWeights, error) {
+	if t.devices == nil {
+		return nil, t.broken // which says that the trainer is closed
+	}
+	return joined(t, t.ownWeights())
+}
 
 // joined fills in the data that other processes have.
 func joined(t *Trainer, all []NamedWeights) ([]NamedWeights, error) {
@@ -143,7 +147,7 @@ func (t *Trainer) ownWeights() []NamedWeights {
 }
 
 // Hash is the SHA-256 of [Trainer.Weights], as little-endian float32, every NaN
-// as 0x7fc00000; empty if other processes cannot be reached. It is the same for
+// as 0x7fc00000; empty if other processes cannot be reached, and after Close. It is the same for
 // every way to run a network and every processor, unless
 // [Description.OutsideContract] names an operation, or statistics across examples
 // make it a function of M.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/internal/machine"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -34,7 +33,7 @@ import (
 func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
 	defer pauseCollector()() // no garbage while the clock runs, as on emulated devices
 	size := p.largestMicroBatch(in.Examples)
-	threads := max(p.Devices[0].Threads, 1)
+	threads := p.config().WithDefaults().Devices[0].Workers()
 	pool := program.NewPool(threads)
 	defer pool.Close()
 

@@ -65,6 +65,7 @@ func TestOwnListsRefused(t *testing.T) {
 	}{
 		{"schedule: lists of 1 devices: want 2", schedule.Placement{}, [][]schedule.Task{{f, b}}},
 		{"schedule: device 0: W0 has no I before it", schedule.Placement{}, [][]schedule.Task{{f, w}, {f, b}}},
+		{"updates within the lists (U): want", schedule.Placement{}, must(schedule.Window(schedule.PipeDream, 2, []int{1}, schedule.Never))(t)},
 		{"schedule: device 1: 3F0 is missing", schedule.Loop(2, 2), [][]schedule.Task{
 			{f, second, {Kind: schedule.Backward, Chunk: 1}, b}, {f, b}}},
 	} {

@@ -89,19 +89,6 @@ func (p Pipeline) cluster(in Input, how Modelling) (*clusterStep, error) {
 	return c, c.cut()
 }
 
-// clusterVariants is SimulateVariants on a cluster, whose links are not the variants'.
-func (p Pipeline) clusterVariants(in Input, how Modelling, variants []Variant) (all []*Simulation, err error) {
-	for _, v := range variants {
-		p.Schedule, p.Checkpoint, p.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
-		s, err := p.Simulate(in, how)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
 // refuse refuses what no simulation of a cluster has.
 func (c *clusterStep) refuse() error {
 	switch {
@@ -294,15 +281,16 @@ func (c *clusterStep) exchanges() (all []clock.Exchange) {
 // seconds.
 type pieceTimes struct {
 	StageTimes
-	parts    float64 // exposed sums and gathers of the T parts
-	again    float64 // what is computed again, within B or I
-	gathered float64 // exposed gathers and sums of ZeRO 3
-	sent     float64 // transfers that tasks wait for (AwaitTransfers)
+	parts     float64            // exposed sums and gathers of the T parts
+	again     float64            // what is computed again, within B or I
+	recompute accelerator.Timing // R, with exposed sums of its own
+	gathered  float64            // exposed gathers and sums of ZeRO 3
+	sent      float64            // transfers that tasks wait for (AwaitTransfers)
 }
 
 // times returns how long piece k computes and communicates.
 func (c *clusterStep) times(k int) (t pieceTimes) {
-	var f, b, in, w, r accelerator.Timing
+	var f, b, in, w accelerator.Timing
 	for i := c.first[k]; i < c.first[k]+c.sizes[k]; i++ {
 		l, again := c.layers[i], c.recomputed(i)
 		f.Add(l.forward)
@@ -311,10 +299,13 @@ func (c *clusterStep) times(k int) (t pieceTimes) {
 		in.Add(l.input)
 		in.Add(again)
 		w.Add(l.weights)
-		r.Add(l.again)
+		t.recompute.Add(l.again)
 		t.again += again.Computing()
 	}
 	t.parts = f.Parts + b.Parts
+	if c.splits { // with no product for weights beside the sums
+		t.parts = f.Parts + in.Parts + w.Parts
+	}
 	forward, backward, input := f.Seconds(), b.Seconds(), in.Seconds()
 	if c.Zero == 3 && c.replicas > 1 {
 		moreF, moreB := c.gathered(k, forward, backward)
@@ -327,7 +318,7 @@ func (c *clusterStep) times(k int) (t pieceTimes) {
 		forward, backward, input = forward+next, backward+before, input+before
 	}
 	m := max(c.MicroBatches, 1)
-	t.F, t.B, t.R = slices.Repeat([]float64{forward}, m), slices.Repeat([]float64{backward}, m), slices.Repeat([]float64{r.Seconds()}, m)
+	t.F, t.B, t.R = slices.Repeat([]float64{forward}, m), slices.Repeat([]float64{backward}, m), slices.Repeat([]float64{t.recompute.Seconds()}, m)
 	if c.splits {
 		t.I, t.W = slices.Repeat([]float64{input}, m), slices.Repeat([]float64{w.Seconds()}, m)
 	}

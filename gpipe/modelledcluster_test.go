@@ -279,6 +279,21 @@ func TestFullRecomputationRunsLayersAgain(t *testing.T) {
 	}
 }
 
+// What R and the parts of a split B send counts as sums of the T parts, as in F and B.
+func TestSumsOfEveryTaskCount(t *testing.T) {
+	sums := func(s schedule.Schedule, c schedule.Checkpoint, overlap bool) float64 {
+		p := Pipeline{MicroBatches: 2, Schedule: s, Checkpoint: c}
+		return must(onCluster(t, "a100-80g", p, 4, Parallel{Tensor: 2, Overlap: overlap}))(t).Step.Tensor
+	}
+	plain, split := sums(schedule.GPipe, schedule.Never, false), sums(schedule.ZBH1, schedule.Never, true)
+	if again := sums(schedule.GPipe, schedule.Always, false); again < 1.4*plain {
+		t.Errorf("%v s with F run again, without %v: want about half as much more", again, plain)
+	}
+	if math.Abs(split/plain-1) > 1e-9 {
+		t.Errorf("%v s of sums with no product for weights beside them, want %v", split, plain)
+	}
+}
+
 // A transfer or a sum takes the link that its ends have: near in a node, far between nodes.
 func TestPlacementDecidesLinks(t *testing.T) {
 	near, far := clock.Link{Bandwidth: 1e9}, clock.Link{Bandwidth: 1e8}
@@ -384,7 +399,9 @@ func TestTiedTablesExchangeOnClusters(t *testing.T) {
 	layers := must(transformer.LM(transformer.Config{Layers: 2, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 32, Tied: true}))(t)
 	a := must(accelerator.Named("a100-80g"))(t)
 	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, Devices: []Device{DeviceOf(a)}}
-	c := must(p.cluster(clusterInput(2), Modelling{DType: graph.BF16, Parallel: Parallel{Precision: BF16Weights}}))(t)
+	how := Modelling{DType: graph.BF16, Parallel: Parallel{Precision: BF16Weights}}
+	testkit.Refused(p.Estimate(clusterInput(2), how))(t, "want Simulate")
+	c := must(p.cluster(clusterInput(2), how))(t)
 	all := c.exchanges()
 	if len(all) != 2 || all[0].Bytes != plan.FloatBytes*96*64 || all[0].From.Stage != all[1].To.Stage || all[0].From.Stage == all[1].From.Stage {
 		t.Errorf("%+v, want the table's gradient each way", all)

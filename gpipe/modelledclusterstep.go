@@ -69,12 +69,12 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	var tensor, again, gathered, transfers float64 // of all devices
 	for device, list := range c.lists {
 		on := pieces.On(device)
-		ofDevice := make([]StageTimes, len(on))
+		ofDevice, recompute := make([]StageTimes, len(on)), make([]accelerator.Timing, len(on))
 		var params int64
 		var backward float64
 		for chunk, piece := range on {
 			t := c.times(piece)
-			ofDevice[chunk] = t.StageTimes
+			ofDevice[chunk], recompute[chunk] = t.StageTimes, t.recompute
 			tensor += float64(t.parts * float64(m))
 			again += float64(t.again * float64(m))
 			gathered += float64(t.gathered * float64(m))
@@ -90,6 +90,8 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		for _, t := range list {
 			if t.Kind == schedule.Recompute {
 				s.Recomputed[on[t.Chunk]] += c.replicas * c.micro
+				tensor += recompute[t.Chunk].Parts
+				again += recompute[t.Chunk].Computing()
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	k := float64(len(c.lists))
 	p := s.Parts
 	s.Step = StepParts{
-		Computing: p.Computation + p.Recompute - (tensor+gathered+transfers)/k, Recomputed: p.Recompute + again/k, Tensor: tensor / k,
+		Computing: p.Computation + p.Recompute - (tensor+gathered+transfers)/k, Recomputed: again / k, Tensor: tensor / k,
 		Pipeline: p.Communication + transfers/k, Bubble: p.Bubble + p.Imbalance + p.Barrier, Replicas: p.Reduction + gathered/k, Optimizer: p.Setup + p.Update,
 	}
 	return s, nil

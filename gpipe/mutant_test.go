@@ -265,7 +265,7 @@ var raceMutants = []mutant{
 	}
 `, "TestG1$"},
 	{"a sum of tied gradients in the place of one that is still sent", "reduce.go",
-		"	if e := <-sent; err == nil {\n		err = e\n	}\n	return err\n", "	return err\n", "TestG1$"},
+		"	sender.Go(func() {\n", "	ctx = context.WithoutCancel(ctx)\n	new(sync.WaitGroup).Go(func() {\n", "TestG1$"},
 	{"traffic without a lock", "links.go",
 		"	t.mu.Lock()\n	defer t.mu.Unlock()\n	i := slices.IndexFunc", "	i := slices.IndexFunc", "TestG1$"},
 	{"predictions of several replicas at once", "tasks.go",

@@ -3,9 +3,8 @@ package gpipe
 import (
 	"runtime/debug"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/internal/arena"
+	"gpipebench/gpipe/plan"
 	"gpipebench/internal/failure"
 )
 

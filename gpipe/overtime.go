@@ -27,12 +27,13 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 		if !e.Kind.Task() && e.Kind != timeline.Update {
 			continue
 		}
+		device := s.Timeline.Device(e.At)
 		add := func(at float64, sets int64, run int) {
-			changes[e.At.Stage] = append(changes[e.At.Stage], change{at, sets, run})
+			changes[device] = append(changes[device], change{at, sets, run})
 		}
 		add(e.Start, 0, 1)
 		add(e.End, 0, -1)
-		of, set := of{e.At.Stage, e.At.Chunk, e.Micro}, s.Devices[e.At.Stage].kept[e.At.Chunk]
+		of, set := of{device, e.At.Chunk, e.Micro}, s.Devices[device].kept[e.At.Chunk]
 		switch e.Kind {
 		case timeline.Forward, timeline.Recompute:
 			kept[of] = e.Start // a recomputation comes later and replaces the forward's

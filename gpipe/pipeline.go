@@ -84,7 +84,7 @@ func (p Pipeline) network(in Input) (*plan.Network, error) {
 //
 // If a batch norm would see a single value per channel, the network is traced for
 // two examples and every figure is halved, including that of its statistics.
-func (p Pipeline) Describe(in Input) (*Description, error) { return p.config().Describe(in) }
+func (p Pipeline) Describe(in Input) (*Description, error) { return p.config().Describe(in, true) }
 
 // DividedShare is the share of the multiply-adds of a forward function that the parts of a pipeline
 // divide (Tensor, Blocks); what is left all parts do alike.
@@ -93,7 +93,7 @@ func (p Pipeline) DividedShare(in Input) (float64, error) {
 }
 
 // Counted is Describe without SavedBytes, which take compiling the network.
-func (p Pipeline) Counted(in Input) (*Description, error) { return p.config().Counted(in) }
+func (p Pipeline) Counted(in Input) (*Description, error) { return p.config().Describe(in, false) }
 
 // Fingerprint returns the SHA-256 of the function that the layers compute from their
 // inputs and weights in evaluation: of every operation with its arguments, down to the

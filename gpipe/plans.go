@@ -83,9 +83,10 @@ func affordable(n *plan.Network, keepsState bool, here func(place.Place) bool) (
 
 // CheckMemory refuses a network whose weights, gradients and optimiser state alone, with
 // the copy of [Pipeline.KeepsState], are more than the machine's memory, however it is cut. It takes almost no time,
-// whereas Open must compile the network to know the rest of its memory.
+// whereas Open must compile the network to know the rest of its memory. Of several processes, which may
+// have machines of their own, Open alone knows what each holds.
 func (p Pipeline) CheckMemory(in Input) error {
-	if err := p.Validate(in); err != nil {
+	if err := p.Validate(in); err != nil || p.Transport != nil {
 		return err
 	}
 	c := p.config().WithDefaults().WithoutState(in)

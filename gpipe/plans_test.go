@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/kernel"
 	"gpipebench/nn"

@@ -110,33 +110,35 @@ func (r *stageRun) swapUses(ctx context.Context, param int, parts func(use int) 
 	route := func(from, to, use int) transport.Route {
 		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: param<<16 | use}
 	}
-	sent := make(chan error, 1)
-	go func() {
-		sent <- func() error {
-			for i, u := range p.Uses {
-				for _, to := range n.DevicesOf(p) {
-					if n.Device(u.Stage) != r.k || to == r.k {
-						continue
-					}
-					if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
-						return err
-					}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var sender sync.WaitGroup
+	defer func() { // after a panic of each, too
+		cancel(nil)
+		sender.Wait()
+	}()
+	sender.Go(func() {
+		for i, u := range p.Uses {
+			for _, to := range n.DevicesOf(p) {
+				if n.Device(u.Stage) != r.k || to == r.k {
+					continue
+				}
+				if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
+					cancel(err)
+					return
 				}
 			}
-			return nil
-		}()
-	}()
-	var err error
-	for i := 0; err == nil && i < len(p.Uses); i++ {
-		err = each(i, func(into [][]float32) error {
-			_, err := r.takeIn(ctx, route(n.Device(p.Uses[i].Stage), r.k, i), TiedGradients, into)
+		}
+	})
+	for i, u := range p.Uses {
+		if err := each(i, func(into [][]float32) error {
+			_, err := r.takeIn(ctx, route(n.Device(u.Stage), r.k, i), TiedGradients, into)
 			return err
-		})
+		}); err != nil {
+			return err
+		}
 	}
-	if e := <-sent; err == nil {
-		err = e
-	}
-	return err
+	sender.Wait()
+	return context.Cause(ctx)
 }
 
 // accumulators returns the accumulators of the device's uses of a parameter, in layer order.

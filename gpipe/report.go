@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"gpipebench/gpipe/clock"
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/nn"

@@ -29,44 +29,29 @@ func (s *Samples) Median() *Times {
 	m.Stages = nil
 	for k := range first.Stages {
 		sizes := m.Examples[k*len(m.Examples)/len(first.Stages)]
-		pick := func(of func(*StageTimes) []float64) []float64 {
-			return medians(s.steps, k, sizes, of, func(repeats []float64) float64 { return stats.Median(nonZero(repeats)) })
-		}
 		meetings := func(of func(*StageTimes) [][]clock.Meeting) [][]clock.Meeting {
 			return medians(s.steps, k, sizes, of, medianMeetings)
 		}
-		one := func(of func(*StageTimes) float64) float64 {
-			var vs []float64
-			for _, st := range s.steps {
-				vs = append(vs, of(&st.Stages[k]))
-			}
-			return stats.Median(vs)
-		}
-		var groups []float64
-		if ends := first.Stages[k].Groups; ends != nil {
-			groups = pick(func(t *StageTimes) []float64 { return t.Groups })
-			for i := range groups {
-				if ends[i] == 0 { // no group ends here
-					groups[i] = 0
-				}
-			}
-		}
-		m.Stages = append(m.Stages, StageTimes{
-			F:         pick(func(t *StageTimes) []float64 { return t.F }),
-			R:         pick(func(t *StageTimes) []float64 { return t.R }),
-			B:         pick(func(t *StageTimes) []float64 { return t.B }),
-			I:         pick(func(t *StageTimes) []float64 { return t.I }),
-			W:         pick(func(t *StageTimes) []float64 { return t.W }),
-			U:         pick(func(t *StageTimes) []float64 { return t.U }),
+		st := StageTimes{
 			FMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.FMeetings }),
 			BMeetings: meetings(func(t *StageTimes) [][]clock.Meeting { return t.BMeetings }),
-			Setup:     one(func(t *StageTimes) float64 { return t.Setup }),
-			Update:    one(func(t *StageTimes) float64 { return t.Update }),
-			Groups:    groups,
-			Reduce:    one(func(t *StageTimes) float64 { return t.Reduce }),
-			Gather:    one(func(t *StageTimes) float64 { return t.Gather }),
-			Rows:      one(func(t *StageTimes) float64 { return t.Rows }),
-		})
+		}
+		for i, to := range st.perMicro() {
+			*to = medians(s.steps, k, sizes, func(t *StageTimes) []float64 { return *t.perMicro()[i] }, func(repeats []float64) float64 { return stats.Median(nonZero(repeats)) })
+		}
+		for i, ends := range first.Stages[k].Groups {
+			if ends == 0 { // no group ends here
+				st.Groups[i] = 0
+			}
+		}
+		for i, to := range st.perStep() {
+			var all []float64
+			for _, of := range s.steps {
+				all = append(all, *of.Stages[k].perStep()[i])
+			}
+			*to = stats.Median(all)
+		}
+		m.Stages = append(m.Stages, st)
 	}
 	return &m
 }

@@ -132,6 +132,9 @@ func (p Pipeline) modelled(in Input, how Modelling) (*plan.Network, error) {
 	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled {
 		return nil, errors.New("simulation runs on modelled devices only")
 	}
+	if how.Parallel.Used() {
+		return nil, errors.New("a cluster is not planned without its step: want Simulate")
+	}
 	if in.Examples == 0 {
 		return nil, errors.New("a simulation trains: want a mini-batch of examples")
 	}

@@ -1,16 +1,16 @@
 package gpipe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/clock/clocktest"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -83,6 +83,14 @@ func TestSimulateReplicas(t *testing.T) {
 			t.Errorf("R = %d: parts %+v of %v s", c.replicas, s.Parts, s.Seconds)
 		}
 		testkit.Equal(t, len(s.Devices), 1, "R = %d: devices", c.replicas)
+	}
+	many.batch = 2*even.batch + 1 // a replica has an example more
+	p := many.modelled(t, chip(), 2, 2)
+	p.Replicas = 2
+	s := must(p.Simulate(InputOf(many.data(0)), Modelling{Accounting: FullAccounting}))(t)
+	for k, held := range s.MemoryOverTime() {
+		highest := slices.MaxFunc(held, func(a, b MemoryPoint) int { return cmp.Compare(a.Bytes, b.Bytes) }).Bytes
+		testkit.Equal(t, highest, s.Devices[k].PeakBytes, "the most that device %d holds", k)
 	}
 }
 
@@ -328,8 +336,8 @@ func TestRooflineFuses(t *testing.T) {
 	}
 }
 
-// Variants simulated together give the same as each alone.
-func TestSimulateVariants(t *testing.T) {
+// Variants of a compiled pipeline give the same as each alone; those with other programs or places are refused.
+func TestVariants(t *testing.T) {
 	p := even.modelled(t, must(accelerator.Named("p100"))(t), 3, 4)
 	in, own := InputOf(even.data(0)), p.Variant()
 	variants := []Variant{own, own, own, own, own, own} // the last one checks that nothing is left of those before
@@ -338,8 +346,9 @@ func TestSimulateVariants(t *testing.T) {
 	variants[3].Checkpoint = schedule.Never
 	variants[4].Schedule = schedule.OneFOneB
 	seconds := map[float64]bool{}
-	for i, got := range must(p.SimulateVariants(in, Modelling{}, variants...))(t) {
-		v, q := variants[i], p
+	compiled := must(p.Compiled(in, Modelling{}))(t)
+	for i, v := range variants {
+		got, q := must(compiled.Simulate(v, false))(t), p
 		q.Devices = slices.Clone(p.Devices)
 		q.Schedule, q.Checkpoint, q.LateRecompute, q.Devices[0] = v.Schedule, v.Checkpoint, v.LateRecompute, v.Device
 		want := must(q.Simulate(in, Modelling{}))(t)
@@ -351,6 +360,8 @@ func TestSimulateVariants(t *testing.T) {
 	if len(seconds) < 4 {
 		t.Errorf("the variants take %v", seconds)
 	}
-	own.Schedule = 99
-	testkit.Refused(p.SimulateVariants(in, Modelling{}, own))(t)
+	for _, other := range []schedule.Schedule{99, schedule.ZBH1, schedule.Interleaved} {
+		own.Schedule = other
+		testkit.Refused(compiled.Simulate(own, false))(t)
+	}
 }

@@ -3,9 +3,8 @@ package gpipe
 import (
 	"fmt"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"

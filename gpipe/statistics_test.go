@@ -61,7 +61,7 @@ func moments(rows []float64, unbiased bool) (mean, variance [2]float64) {
 func TestLayerTimesOfGroups(t *testing.T) {
 	p := Pipeline{
 		Layers: []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 2})}, Loss: nn.MeanSquaredError{},
-		MicroBatches: 2, Devices: []Device{{}},
+		MicroBatches: 2,
 	}
 	shape := []graph.Type{{Shape: graph.Shape{2}, DType: graph.F32}}
 	for groups, want := range map[int]string{1: "", 2: "", 3: "", 4: "timing layer norm on a micro-batch of 1: "} {

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"

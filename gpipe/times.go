@@ -54,6 +54,15 @@ type StageTimes struct {
 	Rows float64
 }
 
+// perMicro are the times by micro-batch, and perStep those of a step.
+func (t *StageTimes) perMicro() []*[]float64 {
+	return []*[]float64{&t.F, &t.R, &t.B, &t.I, &t.W, &t.U, &t.Groups}
+}
+
+func (t *StageTimes) perStep() []*float64 {
+	return []*float64{&t.Setup, &t.Update, &t.Reduce, &t.Gather, &t.Rows}
+}
+
 // newTimes has all of a step's Times but those of its stages, for a portion of each replica,
 // of which together meet within tasks.
 func newTimes(n *plan.Network, portions []plan.Portion, together int) *Times {

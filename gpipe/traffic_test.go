@@ -6,9 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/testkit"

@@ -36,35 +36,33 @@ type Compiled struct {
 
 // Compiled compiles the pipeline for simulations on one modelled device a stage.
 func (p Pipeline) Compiled(in Input, how Modelling) (*Compiled, error) {
-	if how.Parallel.Used() {
-		return nil, errors.New("a cluster is not compiled as a whole: want Simulate")
-	}
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
 	}
-	n.Devices = slices.Clone(n.Devices)
 	return &Compiled{n, in, how}, nil
 }
 
 // Simulate is Pipeline.Simulate of a variant; brief as in Modelling.
 func (c *Compiled) Simulate(v Variant, brief bool) (*Simulation, error) {
-	n, how := c.net, c.how
+	n, how := *c.net, c.how
 	how.Brief = brief
-	if a := v.Device.Accelerator; a == nil || a.Packing != n.Devices[0].Accelerator.Packing {
-		return nil, errors.New("a variant with other packing of kernels, or on no modelled device: want it compiled by itself")
+	otherwise := n.Tasks == nil && v.Schedule.Splits() != n.Schedule.Splits()
+	if a := v.Device.Accelerator; a == nil || a.Packing != n.Devices[0].Accelerator.Packing || otherwise {
+		return nil, errors.New("a variant with other packing of kernels, with other tasks for a backward function, or on no modelled device: want it compiled by itself")
 	}
 	n.Schedule, n.Checkpoint, n.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
-	for i := range n.Devices {
-		n.Devices[i] = v.Device
-	}
+	n.Devices = slices.Repeat([]Device{v.Device}, len(n.Devices))
 	if err := n.Validate(c.in); err != nil {
 		return nil, err
 	}
 	if err := n.Place(); err != nil {
 		return nil, err
 	}
-	return simulated(n, how)
+	if !slices.Equal(n.OwnPlacement().Device, c.net.OwnPlacement().Device) {
+		return nil, errors.New("a variant with other chunks on devices: want it compiled by itself")
+	}
+	return simulated(&n, how)
 }
 
 // Layers times every layer of a pipeline with one stage and one micro-batch on an accelerator.
@@ -82,24 +80,4 @@ func (c *Compiled) Layers(a *accelerator.Accelerator) []LayerEstimate {
 		add(st.Weights, func(l *layerTimings) *accelerator.Timing { return &l.weights })
 	}
 	return layers.estimates(st.Saved)
-}
-
-// SimulateVariants is Simulate for each variant of a pipeline, with programs that are
-// compiled once.
-func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) (all []*Simulation, err error) {
-	if how.Parallel.Used() {
-		return p.clusterVariants(in, how, variants)
-	}
-	c, err := p.Compiled(in, how)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range variants {
-		s, err := c.Simulate(v, how.Brief)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/plan"
-
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"

@@ -178,7 +178,7 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 	for device, list := range r.Lists {
 		one := ScheduledDevice{Start: times.Start[device][0], End: times.End[device][len(list)-1], Idle: idle[device]}
 		for _, t := range list {
-			one.Busy += d.Of(r.Place.Stage(device, t.Chunk)).Of(t.Kind)
+			one.Busy += d.Of(chunks[device][t.Chunk]).Of(t.Kind)
 		}
 		if one.End-one.Start == r.Span && r.Span > 0 {
 			r.BubbleRate = 1 - one.Busy/r.Span

@@ -43,12 +43,15 @@ func (n *Network) CheckCapacity(p *Plan) error {
 	own := n.Slices(k)         // in the order of the stage's trained parameters
 	updated := n.Updated(p.At) // of these
 	if n.Trains() {
-		per++                                             // the gradient
 		perState += int64(1+n.Tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
 	for _, piece := range n.Pieces.On(k) {
-		layers := n.stageLayers(piece)
+		layers, params := n.stageLayers(piece), n.StageParams(piece)
 		bytes := make([]int64, len(layers))
+		gradients := map[*nn.Param]int64{} // how many accumulators each has
+		for _, u := range n.Largest(piece).Uses {
+			gradients[params[u.Param]]++
+		}
 		eachParam(layers, func(layer int, q *nn.Param) {
 			elems := int64(q.Shape.Elems())
 			switch {
@@ -61,7 +64,7 @@ func (n *Network) CheckCapacity(p *Plan) error {
 				if gathers(n, q) { // the sums of groups take the place of rows
 					bytes[layer] -= elems * int64(n.Sums()) * FloatBytes
 				}
-				bytes[layer] += elems*FloatBytes*per + int64(updated[0].Len()*n.stateSlots())*FloatBytes
+				bytes[layer] += elems*FloatBytes*(per+gradients[q]) + int64(updated[0].Len()*n.stateSlots())*FloatBytes
 				more := 1
 				for more < len(own) && own[more].Part > 0 && own[more].Param == q {
 					more++

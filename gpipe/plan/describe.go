@@ -51,13 +51,8 @@ func (d *Description) Memory() []float64 {
 	return costs
 }
 
-// Describe is gpipe.Pipeline.Describe.
-func (p Config) Describe(in Input) (*Description, error) { return p.describe(in, true) }
-
-// Counted is gpipe.Pipeline.Counted.
-func (p Config) Counted(in Input) (*Description, error) { return p.describe(in, false) }
-
-func (p Config) describe(in Input, compiled bool) (*Description, error) {
+// Describe is gpipe.Pipeline.Describe, or, if the network is not compiled, Counted.
+func (p Config) Describe(in Input, compiled bool) (*Description, error) {
 	d, err := p.describeFor(in, 1, compiled)
 	if err != nil {
 		if two, e := p.describeFor(in, 2, compiled); e == nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -45,6 +46,9 @@ func (p Config) wholeLists() (lists [][]schedule.Task, placed schedule.Placement
 func (p Config) ownTasks(micro int) ([][]schedule.Task, error) {
 	lists, placed := p.Tasks(p.Partitions, micro), p.Placement.Or(p.Partitions)
 	err := schedule.Verify(lists, placed, micro)
+	if err == nil && schedule.Updates(lists) {
+		err = errors.New("updates within the lists (U): want F, R, B, I and W, or one of the asynchronous schedules")
+	}
 	if err == nil && placed.IsStraight() {
 		_, err = clock.Replay(lists, clock.Costs{Task: func(place.Place, schedule.Task) float64 { return 0 }})
 	}

@@ -92,7 +92,7 @@ func New(p Config, in Input, storage program.Storage) (*Network, error) {
 			if of.Targets == nil {
 				like.Loss = nil
 			}
-			d, err := like.Counted(of)
+			d, err := like.Describe(of, false)
 			if err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
@@ -117,11 +118,8 @@ func (p Config) validateTensor() error {
 		return fmt.Errorf("%d parts and %d blocks of operations with updates divided over replicas, or gathered gradients of tied tables: want neither, or 1", t, b)
 	case p.Devices[0].Kind == Modelled:
 		return fmt.Errorf("%d parts and %d blocks of operations on modelled devices: want Modelling's parts of the cluster", t, b)
-	}
-	for _, d := range p.Devices {
-		if d.Overcommit {
-			return fmt.Errorf("%d parts and %d blocks of operations on overcommitted devices: want others, or 1", t, b)
-		}
+	case slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Overcommit }):
+		return fmt.Errorf("%d parts and %d blocks of operations on overcommitted devices: want others, or 1", t, b)
 	}
 	any := false
 	var err error

@@ -99,13 +99,21 @@ func (s *search) near(c cut, m mode, lacks float64) {
 func (s *search) step(c cut, sizes []int, modes []mode, enough float64) (sims []*gpipe.Simulation, err error) {
 	p, in := s.pipeline(c, sizes), s.input(c.Batch)
 	if !s.onCluster() {
-		var variants []gpipe.Variant
-		for _, m := range modes {
-			v := p.Variant()
-			v.Checkpoint = m.Checkpoint
-			variants = append(variants, v)
+		how := s.how(c.Way, 0)
+		compiled, err := p.Compiled(in, how)
+		if err != nil {
+			return nil, err
 		}
-		return p.SimulateVariants(in, s.how(c.Way, 0), variants...)
+		v := p.Variant()
+		for _, m := range modes {
+			v.Checkpoint = m.Checkpoint
+			sim, err := compiled.Simulate(v, how.Brief)
+			if err != nil {
+				return nil, err
+			}
+			sims = append(sims, sim)
+		}
+		return sims, nil
 	}
 	for _, m := range modes {
 		p.Checkpoint = m.Checkpoint

@@ -80,8 +80,8 @@ func (l *Layout) Messages(ranks, rank int) int {
 // LargestMessage is the number of elements of the largest message with chunks that a rank
 // owns; 0: it owns none.
 func (l *Layout) LargestMessage(ranks, rank int) (floats int) {
-	for from, end := l.Owned(ranks, rank); from < end; from += messageChunks {
-		floats = max(floats, l.floats[min(from+messageChunks, end)]-l.floats[from])
+	for m := range messages(l.Owned(ranks, rank)) {
+		floats = max(floats, l.floats[m.to]-l.floats[m.from])
 	}
 	return floats
 }

@@ -61,7 +61,7 @@ func Window(s Schedule, stages int, ends []int, c Checkpoint) ([][]Task, error) 
 		}
 		before = end
 	}
-	lists := OneFOneB.ordered(stages, before)
+	lists := OneFOneB.ordered(stages, 1, before)
 	var first []int // the versions that stage 0 reads
 	for d := range lists {
 		read := make([]int, before)

@@ -4,7 +4,7 @@ package schedule
 // as [Vee] does: the chunks of a device run the forward function of one micro-batch beside
 // the backward function of another (the cut-in-half form of DualPipe, see its README). In
 // a list they are an F, then a B. micro must be at least twice the number of devices.
-func dualPipeV(devices, micro int) [][]Task {
+func dualPipeV(devices, _, micro int) [][]Task {
 	lists := make([][]Task, devices)
 	for d := range lists {
 		var next [2]struct{ forward, backward int }

@@ -9,34 +9,17 @@ import (
 
 // generator makes the lists of a step.
 type generator struct {
-	chunks   int // of a device; 0: any number
-	place    func(devices, chunks int) Placement
+	chunks   int // of a device; 0: any number. Two are placed as [Vee] does, others as [Loop]
 	generate func(devices, chunks, micro int) [][]Task
 }
 
-// generators are in the order of the constants: first those that Plain has.
-var generators = append(plain(),
-	generator{0, Loop, interleaved},
-	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
-	generator{1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
-	generator{2, vee, ZBV.vee},
-	generator{2, vee, VHalf.vee},
-	generator{2, vee, VMin.vee},
-	generator{2, vee, func(devices, _, micro int) [][]Task { return dualPipeV(devices, micro) }},
-)
-
-func plain() (all []generator) {
-	for _, s := range Plain() {
-		all = append(all, generator{1, Loop, s.straight})
-	}
-	return all
+var generators = [...]generator{
+	GPipe: {1, GPipe.ordered}, Naive: {1, Naive.ordered}, OneFOneB: {1, OneFOneB.ordered},
+	Interleaved: {0, interleaved},
+	ZBH1:        {1, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	ZBH2:        {1, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	ZBV:         {2, ZBV.vees}, VHalf: {2, VHalf.vees}, VMin: {2, VMin.vees}, DualPipeV: {2, dualPipeV},
 }
-
-func vee(devices, _ int) Placement { return Vee(devices) }
-
-func (s Schedule) straight(devices, _, micro int) [][]Task { return s.ordered(devices, micro) }
-
-func (s Schedule) vee(devices, _, micro int) [][]Task { return vees(devices, micro, s) }
 
 // Names are the schedules that [Generate] knows.
 func Names() []string { return slices.Clone(schedules[:len(generators)]) }
@@ -74,5 +57,8 @@ func Place(name string, devices, chunks, micro int) (p Placement, err error) {
 	case name == "dualpipe-v" && micro < 2*devices:
 		return p, fmt.Errorf("schedule: dualpipe-v of %d micro-batches on %d devices: want %d or more, two for each device", micro, devices, 2*devices)
 	}
-	return g.place(devices, chunks), nil
+	if g.chunks == 2 {
+		return Vee(devices), nil
+	}
+	return Loop(devices, chunks), nil
 }

@@ -36,10 +36,10 @@ func all(t *testing.T, devices, micro int) (all []generated) {
 	add("zb-h1", Straight(devices), ZeroBubble(devices, micro, false))
 	add("zb-h2", Straight(devices), ZeroBubble(devices, micro, true))
 	for _, s := range []Schedule{ZBV, VHalf, VMin} {
-		add(s.String(), Vee(devices), vees(devices, micro, s))
+		add(s.String(), Vee(devices), s.vees(devices, 2, micro))
 	}
 	if micro >= 2*devices {
-		add("dualpipe-v", Vee(devices), dualPipeV(devices, micro))
+		add("dualpipe-v", Vee(devices), dualPipeV(devices, 2, micro))
 	}
 	return all
 }
@@ -126,7 +126,7 @@ func TestPyTorchFiles(t *testing.T) {
 		devices, micro int
 		lists          [][]Task
 	}{
-		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(dualPipeV(4, 10), Never, false)},
+		{"dualpipev_4rank_10mb.csv", 4, 10, Checkpointed(dualPipeV(4, 2, 10), Never, false)},
 		{"zb1p_2rank_2stagep_compute.csv", 2, 8, nil},
 	} {
 		f := testkit.Must(os.Open(filepath.Join("testdata", c.file)))(t)
@@ -195,7 +195,7 @@ func TestSchedules(t *testing.T) {
 			shape          Schedule
 			bubble, memory float64 // of 1f1b's
 		}{{ZBV, 0, 1}, {VHalf, 0.5, 0.5}, {VMin, 2. / 3, 1. / 3}} {
-			lists := Checkpointed(vees(devices, micro, c.shape), Never, false)
+			lists := Checkpointed(c.shape.vees(devices, 2, micro), Never, false)
 			times := testkit.Must(Run(lists, Vee(devices), micro, Alike(Duration{F: 1, I: 1, W: 1}, 0)))(t)
 			held := 0.0
 			for _, list := range lists {

@@ -73,20 +73,6 @@ func (p Placement) Chunks() [][]int {
 	return chunks
 }
 
-// Stage is the stage that a device's chunk is.
-func (p Placement) Stage(device, chunk int) int {
-	for s, d := range p.Device {
-		if d != device {
-			continue
-		}
-		if chunk == 0 {
-			return s
-		}
-		chunk--
-	}
-	return -1
-}
-
 // Check returns an error for a placement without devices, a stage without a device, and a device without a stage.
 func (p Placement) Check() error {
 	if p.Devices < 1 {

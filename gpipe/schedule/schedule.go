@@ -156,7 +156,7 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 }
 
 // ordered has F and B of each device in the order of a straight schedule.
-func (s Schedule) ordered(devices, micro int) [][]Task {
+func (s Schedule) ordered(devices, _, micro int) [][]Task {
 	lists := make([][]Task, devices)
 	for d := range lists {
 		lists[d] = make([]Task, 0, 2*micro)
@@ -264,14 +264,9 @@ func Splits(lists [][]Task) bool { return have(lists, BackwardInput) }
 
 // have reports whether lists have a task of a kind.
 func have(lists [][]Task, kind Kind) bool {
-	for _, list := range lists {
-		for i := range list {
-			if list[i].Kind == kind {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(lists, func(list []Task) bool {
+		return slices.ContainsFunc(list, func(t Task) bool { return t.Kind == kind })
+	})
 }
 
 // MakesResiduals reports whether the residuals of its micro-batch are held from the start

@@ -67,10 +67,10 @@ func (b *block) life() (longest int) {
 	return longest
 }
 
-// vees is the V-shaped schedule of a shape on [Vee]. Among building blocks that fit, it
+// vees is the V-shaped schedule on [Vee]. Among building blocks that fit, it
 // is one with the shortest step if F, I and W take the same time.
-func vees(devices, micro int, shape Schedule) [][]Task {
-	size := vSizeOf(devices, micro, shape)
+func (s Schedule) vees(devices, _, micro int) [][]Task {
+	size := vSizeOf(devices, micro, s)
 	found := vShapes.of(size)
 	lists := make([][]Task, devices)
 	for d := range lists {

@@ -192,12 +192,9 @@ func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 
 // linkTracks lists the links that carried something, activations first.
 func linkTracks(tl *timeline.Timeline) []track {
-	seen := map[track]bool{}
 	var tracks []track
 	for e := range tl.All() {
-		t := track{tl.Device(e.At), tl.Device(e.Peer), e.Backward}
-		if e.Kind == timeline.Transfer && !seen[t] {
-			seen[t] = true
+		if t := (track{tl.Device(e.At), tl.Device(e.Peer), e.Backward}); e.Kind == timeline.Transfer && !slices.Contains(tracks, t) {
 			tracks = append(tracks, t)
 		}
 	}

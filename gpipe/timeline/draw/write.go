@@ -24,7 +24,7 @@ func Write(w io.Writer, name string, tl *timeline.Timeline) error {
 		for e := range tl.OnDevices() {
 			micro = max(micro, e.Micro+1)
 		}
-		return WriteSVG(w, Drawing{Caption: fmt.Sprintf("K = %d, M = %d", tl.Devices, micro), Timeline: tl})
+		return WriteSVG(w, Drawing{Caption: fmt.Sprintf("K = %d, M = %d", tl.Stages(), micro), Timeline: tl})
 	case ".txt":
 		return WriteText(w, tl, 120)
 	}

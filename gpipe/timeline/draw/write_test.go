@@ -11,7 +11,7 @@ import (
 
 // The ending of a file's name decides the format.
 func TestWrite(t *testing.T) {
-	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {At: place.Stage(1), Micro: 3, Start: 1, End: 2}}}
+	tl := &timeline.Timeline{Devices: 4, Replicas: 2, Events: []timeline.Event{{End: 1}, {At: place.Stage(1), Micro: 3, Start: 1, End: 2}}}
 	for name, want := range map[string]string{
 		"a.json": `"traceEvents":[`, "a": `"traceEvents":[`, "a.svg": "K = 2, M = 4</text>", "a.SVG": "<svg", "a.txt": "0 |F0",
 	} {
