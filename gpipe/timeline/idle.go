@@ -45,7 +45,7 @@ func (i *Idle) Add(o Idle, weight float64) {
 }
 
 // Causes divides the idle time of every device: the step's span less all events on the
-// device but barriers. A task needs the F of the piece before its own, or the B or I of the
+// device but barriers. What comes from the host needs the task that made it. A task needs the F of the piece before its own, or the B or I of the
 // piece after it; a device that is idle before an R waits for the gradient, as before a B.
 func (tl *Timeline) Causes() []Idle {
 	pieces := tl.Pieces()
@@ -94,8 +94,18 @@ func (tl *Timeline) Causes() []Idle {
 			(*of)[e.Micro] = task{e.Start, e.End, e.Kind, true}
 		}
 	}
-	// needed is the task of another device that a task needs.
+	// needed is the task of another device that a task, or what comes from the host, needs.
 	needed := func(e Event) (from task) {
+		if e.Kind == FromHost && e.Micro >= 0 {
+			back := 0
+			if e.Backward {
+				back = 1
+			}
+			if of := made[pieces.Index(e.Peer)][back]; e.Micro < len(of) {
+				from = of[e.Micro]
+			}
+			return from
+		}
 		if !e.Kind.Task() || e.Kind == BackwardWeights {
 			return from
 		}

@@ -36,6 +36,21 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Through the host: F takes 2 s on device 0, B 2 s on both, each leg 1 s on its device. Device 1 waits 2 s for F
+// and 1 s for the host, device 0 after its F 3 s for the other B and 1 s for the host.
+func TestCausesThroughHost(t *testing.T) {
+	ev := func(stage int, k timeline.Kind, back bool, start, end float64) timeline.Event {
+		return timeline.Event{At: place.Stage(stage), Peer: place.Stage(1 - stage), Kind: k, Backward: back, Start: start, End: end}
+	}
+	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{
+		ev(0, timeline.Forward, false, 0, 2), ev(0, timeline.ToHost, false, 2, 3), ev(1, timeline.FromHost, false, 3, 4), ev(1, timeline.Backward, false, 4, 6),
+		ev(1, timeline.ToHost, true, 6, 7), ev(0, timeline.FromHost, true, 7, 8), ev(0, timeline.Backward, false, 8, 10),
+	}}
+	for d, want := range []timeline.Idle{{WarmUp: 3, Link: 1}, {WarmUp: 2, Drain: 3, Link: 1}} {
+		testkit.Equal(t, tl.Causes()[d], want, "device %d", d)
+	}
+}
+
 // A slow stage's neighbours wait for what it takes longer than the mean.
 func TestCausesOfImbalance(t *testing.T) {
 	lists := testkit.Must(schedule.Build(schedule.GPipe, 2, 3, schedule.Never, false))(t)
