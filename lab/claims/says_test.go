@@ -52,14 +52,13 @@ func TestSays(t *testing.T) {
 func TestAgainst(t *testing.T) {
 	of := func(verdicts ...Verdict) *Verification {
 		v := &Verification{Results: "R"}
-		for i, verdict := range verdicts {
-			v.Claims = append(v.Claims, Judgement{Claim: Claim{ID: string(rune('a' + i))}, Verdict: verdict})
+		for i, id := range []string{"a", "b", "c", "d"} {
+			v.Claims = append(v.Claims, Judgement{Claim: Claim{ID: id}, Verdict: verdicts[i]})
 		}
 		return v
 	}
 	got := of(Holds, Fails, NoRecord, NoRecord).Against(of(Holds, Holds, Holds, NoRecord))
 	testkit.Equal(t, got.Says(), "1 of 2 verdicts are as on R; differing: b (fails, there holds).")
-	testkit.Fails(t, got.Err(), "2 of 3 verdicts differ")
 }
 
 // The reader's first question has a sentence.

@@ -85,17 +85,14 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// What is not finite is left out, and nothing else.
+// What is not finite is left out, and an axis from zero has what is below it.
 func TestNotFinite(t *testing.T) {
-	of := func(more ...float64) string {
-		dots, line := &DotPanel{}, []Point{{1, 3}, {2, 4}}
-		dots.Add("a", append([]float64{1, 2}, more...))
-		for _, y := range more {
-			line = append(line, Point{2, y})
-		}
-		return testkit.Must(Files("p", lab.Heading{}, []Axes{dots, LinePanel{Series: []Series{{Name: "a", Lines: [][]Point{line}}}}}))(t)[0].Text
+	of := func(x, y float64) string {
+		dots := &DotPanel{Names: []string{"a"}, Groups: [][]float64{{1, 2, x, y}}}
+		lines := LinePanel{Series: []Series{{Name: "a", Lines: [][]Point{{{1, 3}, {2, x}, {2, y}}}}}}
+		return testkit.Must(Files("p", lab.Heading{}, []Axes{dots, lines}))(t)[0].Text
 	}
-	testkit.Equal(t, of(math.NaN(), math.Inf(1)), of())
+	testkit.Equal(t, of(math.NaN(), math.Inf(1)), of(math.Inf(-1), math.NaN()))
 	below := LinePanel{FromZero: true, Series: []Series{{Name: "a", Lines: [][]Point{{{1, -2}, {2, 4}}}}}}
 	axes, _, err := below.plot(nil, panelWidth)
 	if err != nil || axes.Y.Min > -2 || axes.Y.Max < 4 {

@@ -233,7 +233,6 @@ func TestFlips(t *testing.T) {
 	if lo, hi := f.ends(0.4); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
 		t.Errorf("less than two parts: %v to %v", lo, hi)
 	}
-	// What is not a number says nothing of the others.
 	if unknown := newFlips([]float64{1, math.NaN()}); unknown.above(0) != 1 || unknown.below(9) != 1 {
 		t.Errorf("of what is not a number: %v", unknown)
 	}
