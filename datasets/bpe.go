@@ -267,13 +267,7 @@ func (q *queue[T]) Pop() any {
 func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
 
 // Encode returns the pieces of every word of a text.
-func (b *BPE) Encode(text string) []int32 {
-	var ids []int32
-	for w := range strings.FieldsSeq(text) {
-		ids = append(ids, b.encodeWord(w)...)
-	}
-	return ids
-}
+func (b *BPE) Encode(text string) []int32 { return b.encodeAll([]string{text})[0] }
 
 // encodeAll encodes many texts, but each different word only once.
 func (b *BPE) encodeAll(texts []string) [][]int32 {

@@ -8,8 +8,8 @@ import (
 )
 
 // Digest returns the SHA-256 of what a source has read from files: equal for equal content,
-// whatever the files are called. It is empty for a source that reads none, which its Config
-// describes.
+// whatever the files are called. For a source that reads none, which its Config describes, it is empty, but for a
+// Translation, of whose pairs it is.
 func Digest(s Source) string {
 	h := sha256.New()
 	switch s := s.(type) {

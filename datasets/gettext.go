@@ -130,7 +130,7 @@ func corporaOf(read *gettext.Corpus, c TranslationConfig) (corpora []corpus) {
 // fits reports whether any pair to train on has at most limit tokens on either
 // side, with End.
 func (from *corpus) fits(limit int) bool {
-	for i := range len(from.source) - from.heldOut {
+	for i := range from.trained() {
 		if max(len(from.sourceIDs[i]), len(from.targetIDs[i])) < limit {
 			return true
 		}

@@ -19,16 +19,6 @@ import (
 // files of its doc directory (the language's specification, the memory model)
 // and the package documentation of its standard library, in order of path.
 func WriteGoDocumentation(name string) (text []byte, version string, err error) {
-	if text, version, err = goDocumentation(); err != nil {
-		return nil, "", err
-	}
-	return text, version, files.Write(name, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-}
-
-func goDocumentation() (text []byte, version string, err error) {
 	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
 	if err != nil {
 		return nil, "", fmt.Errorf("go env GOROOT: %w: want the go command in the path", err)
@@ -49,7 +39,10 @@ func goDocumentation() (text []byte, version string, err error) {
 	if len(text) == 0 {
 		return nil, "", errors.New("the Go distribution has no documentation: want doc/*.html or src/**/doc.go in it")
 	}
-	return text, strings.TrimSpace(version), nil
+	return text, strings.TrimSpace(version), files.Write(name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 // documentation lists the files in order of path.

@@ -1,6 +1,9 @@
 package datasets
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Shape is the size of a mini-batch of pairs without the number of examples:
 // the lengths to which sentences are padded, in tokens.
@@ -31,7 +34,7 @@ func bounds(counts []int, n int) []int {
 	for i, l := range lengths {
 		upTo[i+1] = upTo[i] + counts[l]
 	}
-	const none = int(^uint(0) >> 1)
+	const none = math.MaxInt
 	cost := make([]int, len(lengths)+1) // of the first j lengths in g groups
 	for j := 1; j < len(cost); j++ {
 		cost[j] = none

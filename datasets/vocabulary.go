@@ -63,15 +63,8 @@ func DescribeVocabulary(v Vocabulary) VocabularyDescription {
 
 // special returns the name of a special token.
 func special(id int32) string {
-	switch id {
-	case Pad:
-		return "<pad>"
-	case Begin:
-		return "<s>"
-	case End:
-		return "</s>"
-	case Unknown:
-		return "<unk>"
+	if id >= 0 && id < firstPiece {
+		return [firstPiece]string{Pad: "<pad>", Begin: "<s>", End: "</s>", Unknown: "<unk>"}[id]
 	}
 	return fmt.Sprintf("<%d>", id)
 }

@@ -153,8 +153,8 @@ func (d *Design) check(seeds func(profile string) []uint64) *Problem {
 		if p.Test == verdict.Sign && (p.Claims != verdict.More || d.margin(p).Size > 0) {
 			return At(errors.New("signs are counted without a margin: want no more claimed"), append(at, "test")...)
 		}
-		for profile, looks := range d.Looks {
-			of := verdict.Design{Level: d.Level, Looks: looks}
+		for _, profile := range slices.Sorted(maps.Keys(d.Looks)) {
+			of := verdict.Design{Level: d.Level, Looks: d.Looks[profile]}
 			if err := of.CheckFlips(len(d.Primaries)); err != nil && p.Test == verdict.SignFlip {
 				return At(fmt.Errorf("%s: %w", profile, err), append(at, "test")...)
 			}
@@ -272,7 +272,7 @@ func (r *Registration) Admits(seed uint64) error {
 	if seed == 0 || slices.Contains(r.Seeds, seed) || slices.Contains(r.Others, seed) {
 		return nil
 	}
-	return fmt.Errorf("seed %d is not of the design: want one of %s", seed, FormatSeeds(r.Seeds))
+	return fmt.Errorf("seed %d is not of the design: want one of %s", seed, JoinWith(r.Seeds, ", "))
 }
 
 // Holds reports samples of a log that the design does not cover: of another seed, of another
@@ -326,7 +326,7 @@ func (r *Registration) family(s Scores) (*Family, error) {
 }
 
 // Judge gives the comparisons their verdicts. Passed reports whether a gate is met.
-func (f *Family) Judge(passed func(Gate) verdict.Passed) ([]verdict.Result, error) {
+func (f *Family) Judge(passed func(Gate) verdict.Passed) []verdict.Result {
 	family := slices.Clone(f.Comparisons)
 	for i := range family {
 		for _, g := range f.Gates {

@@ -91,6 +91,8 @@ func TestDesignErrors(t *testing.T) {
 		{func(d *Design) { d.Looks["full"] = []int{2} }, "looks.full", "2 seeds at the last look: want 4"},
 		{func(d *Design) { d.Looks["fast"] = []int{4} }, "looks.fast", "unknown profile"},
 		{func(d *Design) { d.Margin.Size, d.Primaries[0].Claims = 0, verdict.Same }, "primaries.0.claims", "same: want a margin above 0"},
+		{func(d *Design) { d.Primaries[0].Test = verdict.Sign }, "primaries.0.test", "signs are counted without a margin"},
+		{func(d *Design) { d.Primaries[0].Test = verdict.SignFlip }, "primaries.0.test", "full: sign flips of 2 seeds"},
 		{func(d *Design) { d.Primaries[0].Of[0] = `cell("t", "c")` }, "primaries.0.of", "cell is no function"},
 		{func(d *Design) { d.Gates[0].Holds = `sum("t", "c") > 0` }, "gates.0.holds", "sum is no function"},
 		{func(d *Design) { d.Gates[0].For = []string{"early"} }, "gates.0.for", `no primary "early": want one of late`},

@@ -246,16 +246,7 @@ func SeedsNote(log *records.Log) string {
 	if len(seeds) == 0 {
 		return "Seeds: none; no random numbers are used."
 	}
-	return "Seeds: " + FormatSeeds(seeds) + "."
-}
-
-// FormatSeeds lists seeds.
-func FormatSeeds(seeds []uint64) string {
-	var all []string
-	for _, s := range seeds {
-		all = append(all, fmt.Sprint(s))
-	}
-	return strings.Join(all, ", ")
+	return "Seeds: " + JoinWith(seeds, ", ") + "."
 }
 
 // ProvenanceNote says when, by what and where an experiment's samples were

@@ -81,10 +81,10 @@ func checkFinding(finding string) error {
 
 // significant prints three digits of a number, or all before its point.
 func significant(x float64) string {
-	if x >= 1000 || x <= -1000 {
-		return strconv.FormatFloat(x, 'f', 0, 64)
+	if text := strconv.FormatFloat(x, 'g', 3, 64); !strings.Contains(text, "e+") {
+		return text
 	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
+	return strconv.FormatFloat(x, 'f', 0, 64)
 }
 
 func findingFunctions(tables []*Table) expr.Functions {

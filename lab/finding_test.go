@@ -23,6 +23,7 @@ func TestFilled(t *testing.T) {
 		`{count("t", "way", "b")} of {rows("t")}`:                                    "2 of 3",
 		`it {choose(cell("t", "time-k-2", "K", 2) > 1.1, "grows", "shrinks", "?")}`:  "it grows",
 		`it {choose(cell("t", "time-k-2", "K", 2) > 1.6, "grows", "shrinks", "?")}`:  "it ?",
+		`{cell("t", "time-k-2", "K", 8) * 0.81}, {0.00123456}`:                       "1000, 0.00123",
 		`{cell("t", "time-k-2", "K", 4)}`:                                            "",
 		`{cell("t", "time-k-2", "way", "b")}`:                                        "",
 		`{cell("other", "K")}`:                                                       "",

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -44,14 +45,6 @@ func Slug(head string) string {
 
 // Formats are what Table.Write writes.
 var Formats = []string{"text", "markdown", "csv", "json"}
-
-// checkFormat refuses what is not among Formats.
-func checkFormat(name string) error {
-	if slices.Contains(Formats, name) {
-		return nil
-	}
-	return fmt.Errorf("unknown format %q: want %s", name, strings.Join(Formats, ", "))
-}
 
 // Texts adds columns of texts, which stand at the left.
 func (t *Table) Texts(names ...string) { t.add(true, names) }
@@ -158,21 +151,21 @@ func (t *Table) Printed() [][]string {
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
-		return t.writeProse(w, "", "", printable.Text, func() error { return t.Draw(w, false) })
+		return t.writeProse(w, "", "", printable.Text, false)
 	case "markdown":
-		return t.writeProse(w, "## ", "\n", printable.Markdown, func() error { return t.Draw(w, true) })
+		return t.writeProse(w, "## ", "\n", printable.Markdown, true)
 	case "csv":
 		return t.writeCSV(w)
 	case "json":
 		return floatjson.Write(w, t)
 	}
-	return checkFormat(format)
+	return fmt.Errorf("unknown format %q: want %s", format, strings.Join(Formats, ", "))
 }
 
-// writeProse writes title and caption, the table by draw, and notes. Between separates
+// writeProse writes title and caption, the table, and notes. Between separates
 // paragraphs; text escapes what the format would read otherwise.
-func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) string, draw func() error) error {
-	var b strings.Builder
+func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) string, markdown bool) error {
+	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s\n%s", mark, text(t.Title), between)
 	for _, line := range t.Caption {
 		fmt.Fprintf(&b, "%s\n%s", text(line), between)
@@ -180,13 +173,9 @@ func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) 
 	if between == "" {
 		b.WriteString("\n")
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if err := t.Draw(&b, markdown); err != nil {
 		return err
 	}
-	if err := draw(); err != nil {
-		return err
-	}
-	b.Reset()
 	if len(t.Notes) > 0 {
 		b.WriteString("\n")
 	}
@@ -196,7 +185,7 @@ func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) 
 		}
 		b.WriteString(text(line) + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := b.WriteTo(w)
 	return err
 }
 

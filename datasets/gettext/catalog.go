@@ -10,16 +10,9 @@ import (
 // in the catalog's charset. Both are parts of the file.
 type message struct{ english, translation []byte }
 
-// byteError is an error in a file with the offset of the byte where it shows.
-type byteError struct {
-	at   int
-	text string
-}
-
-func (e *byteError) Error() string { return fmt.Sprintf("byte %d: %s", e.at, e.text) }
-
+// atByte is an error in a file with the offset of the byte where it shows.
 func atByte(at int, format string, a ...any) error {
-	return &byteError{at, fmt.Sprintf(format, a...)}
+	return fmt.Errorf("byte %d: %s", at, fmt.Sprintf(format, a...))
 }
 
 // The format, after the GNU gettext manual, section "The Format of GNU MO

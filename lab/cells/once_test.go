@@ -10,29 +10,17 @@ import (
 
 // What is made is made once; what failed, again.
 func TestOnce(t *testing.T) {
-	broken := errors.New("broken")
-	for name, made := range map[string]func(make func() (int, error)) func() (int, error){
-		"by key": func(make func() (int, error)) func() (int, error) {
-			var o once[string, int]
-			return func() (int, error) { return o.of("a", make) }
-		},
-		"shared": func(make func() (int, error)) func() (int, error) {
-			shared := Shared(func(context.Context) (int, error) { return make() })
-			return func() (int, error) { return shared(t.Context()) }
-		},
-	} {
-		calls := 0
-		get := made(func() (int, error) {
-			if calls++; calls == 1 {
-				return 0, broken
-			}
-			return 7, nil
-		})
-		_, err := get()
-		testkit.Equal(t, err, broken, "%s, at first", name)
-		for range 2 {
-			testkit.Equal(t, testkit.Must(get())(t), 7, "%s, then", name)
+	broken, calls := errors.New("broken"), 0
+	get := Shared(func(context.Context) (int, error) {
+		if calls++; calls == 1 {
+			return 0, broken
 		}
-		testkit.Equal(t, calls, 2, "%s: calls", name)
+		return 7, nil
+	})
+	_, err := get(t.Context())
+	testkit.Equal(t, err, broken, "at first")
+	for range 2 {
+		testkit.Equal(t, testkit.Must(get(t.Context()))(t), 7, "then")
 	}
+	testkit.Equal(t, calls, 2, "calls")
 }

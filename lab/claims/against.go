@@ -11,7 +11,7 @@ import (
 type Comparison struct {
 	Results string         `json:"results"`
 	Against string         `json:"against"`
-	Claims  int            `json:"claims"` // that were compared
+	Claims  int            `json:"claims"` // that were compared: with a record on one side or both
 	Differ  []OtherVerdict `json:"differ"`
 }
 
@@ -32,9 +32,13 @@ func (v *Verification) Against(other *Verification) *Comparison {
 	for _, c := range other.Claims {
 		there[c.ID] = c
 	}
-	r := &Comparison{Results: v.Results, Against: other.Results, Claims: len(v.Claims)}
+	r := &Comparison{Results: v.Results, Against: other.Results}
 	for _, c := range v.Claims {
-		if o := there[c.ID]; c.Verdict != o.Verdict {
+		o := there[c.ID]
+		if c.Verdict != NoRecord || o.Verdict != NoRecord {
+			r.Claims++
+		}
+		if c.Verdict != o.Verdict {
 			r.Differ = append(r.Differ, OtherVerdict{c.ID, c.Claim.Claim, c.Verdict, o.Verdict, c.here(), o.here()})
 		}
 	}

@@ -47,13 +47,19 @@ type Tolerance struct {
 
 // String is a tolerance in a few characters.
 func (t Tolerance) String() string {
-	switch {
-	case t.Percent == 0:
+	if t.Percent == 0 {
 		return "digits"
-	case t.Gain:
-		return fmt.Sprintf("%s, %g%% of the difference from 1", t.Name, t.Percent)
 	}
-	return fmt.Sprintf("%s, %g%%", t.Name, t.Percent)
+	return t.Name + ", " + t.share()
+}
+
+// share is a tolerance that is not of digits.
+func (t Tolerance) share() string {
+	of := ""
+	if t.Gain {
+		of = " of the difference from 1"
+	}
+	return fmt.Sprintf("%g%%%s", t.Percent, of)
 }
 
 // reach returns the figures that are within the tolerance of a paper's.
@@ -354,7 +360,7 @@ func (c *Claim) validate(l *Ledger) (field string, err error) {
 	}{{"check", c.Check}, {"shows", c.Shows}, {"unstated", c.Unstated.ranges()}} {
 		for _, v := range list.of {
 			if list.field == "check" && !slices.Contains(Bases, Basis(v.name)) {
-				return "check", fmt.Errorf("%s: want the basis of the evidence: %s", printable.Quoted(v.name), joined(Bases))
+				return "check", fmt.Errorf("%s: want the basis of the evidence: %s", printable.Quoted(v.name), lab.JoinWith(Bases, ", "))
 			}
 			if list.field == "unstated" && (c.Kind != Ratio || c.Check.of(Basis(v.name)) == "") {
 				return "unstated", fmt.Errorf("%s: want a basis of the check, of a ratio", printable.Quoted(v.name))

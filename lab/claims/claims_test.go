@@ -227,7 +227,9 @@ func TestEvidence(t *testing.T) {
 	got := testkit.Must(c.judge(newEvaluator(tables)))(t)
 	testkit.Equal(t, got.here(), "6.37 * (+1.11%)")
 	testkit.Equal(t, got.Verdict, Reproduced)
+	got.Within.Name, got.Within.Gain = "gain", true
 	v := &Verification{Claims: []Judgement{got}}
+	testkit.Equal(t, v.Tables()[1].Rows[0][1].Text, "5% of the difference from 1")
 	testkit.Has(t, strings.Join(v.Tables()[0].Notes, " "), "An asterisk:")
 }
 

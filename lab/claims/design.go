@@ -77,7 +77,7 @@ func families(all []*Examined, tables tablesOf) (map[string]*judged, error) {
 }
 
 // judge evaluates the gates and gives the comparisons their verdicts, if the profile has any.
-func (f *judged) judge(tables tablesOf) (err error) {
+func (f *judged) judge(tables tablesOf) error {
 	if f.Looks[f.Profile] == nil {
 		return nil
 	}
@@ -91,8 +91,8 @@ func (f *judged) judge(tables tablesOf) (err error) {
 			f.passed[g.That] = passedIf[truth]
 		}
 	}
-	f.results, err = f.Judge(func(g lab.Gate) verdict.Passed { return f.passed[g.That] })
-	return err
+	f.results = f.Judge(func(g lab.Gate) verdict.Passed { return f.passed[g.That] })
+	return nil
 }
 
 // verdictsOf are a claim's words for a result.

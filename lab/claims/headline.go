@@ -247,7 +247,7 @@ func (r Row) refer(l *Ledger) error {
 			return fmt.Errorf("%s: %s: %s: want the ID of a claim of this paper", r.at, r.ID, printable.Quoted(id))
 		}
 		if deciding := []Kind{Count, Ratio, Trend, StandIn}; slices.Contains(r.Claims, id) && !slices.Contains(deciding, l.Claims[i].Kind) {
-			return fmt.Errorf("%s: %s: %s is %s: want claims of the kinds %s", r.at, r.ID, id, l.Claims[i].Kind, joined(deciding))
+			return fmt.Errorf("%s: %s: %s is %s: want claims of the kinds %s", r.at, r.ID, id, l.Claims[i].Kind, lab.JoinWith(deciding, ", "))
 		}
 	}
 	return nil

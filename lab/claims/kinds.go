@@ -1,11 +1,10 @@
 package claims
 
 import (
-	"strings"
-
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/internal/yamldoc"
+	"gpipebench/lab"
 )
 
 // Kind says how a claim is judged.
@@ -55,7 +54,7 @@ func (k *Kind) UnmarshalYAML(n *yaml.Node) error {
 			return nil
 		}
 	}
-	return yamldoc.WantError(joined(Kinds))
+	return yamldoc.WantError(lab.JoinWith(Kinds, ", "))
 }
 
 func (Kind) Schema() map[string]any { return map[string]any{"enum": Kinds} }
@@ -146,13 +145,4 @@ func (k Kind) outcomes() (yes, open, no Verdict) {
 		return Holds, NotDecided, DoesNotHold
 	}
 	return Holds, NotDecided, Fails
-}
-
-// joined lists words with commas.
-func joined[T ~string](words []T) string {
-	var all []string
-	for _, w := range words {
-		all = append(all, string(w))
-	}
-	return strings.Join(all, ", ")
 }

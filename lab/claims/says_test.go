@@ -48,6 +48,19 @@ func TestSays(t *testing.T) {
 	}
 }
 
+// Claims without a record on either side are not compared.
+func TestAgainst(t *testing.T) {
+	of := func(verdicts ...Verdict) *Verification {
+		v := &Verification{Results: "R"}
+		for i, id := range []string{"a", "b", "c", "d"} {
+			v.Claims = append(v.Claims, Judgement{Claim: Claim{ID: id}, Verdict: verdicts[i]})
+		}
+		return v
+	}
+	got := of(Holds, Fails, NoRecord, NoRecord).Against(of(Holds, Holds, Holds, NoRecord))
+	testkit.Equal(t, got.Says(), "1 of 2 verdicts are as on R; differing: b (fails, there holds).")
+}
+
 // The reader's first question has a sentence.
 func TestAnswer(t *testing.T) {
 	v := &Verification{}

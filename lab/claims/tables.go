@@ -42,7 +42,7 @@ func (v *Verification) Tables() []*lab.Table {
 	for _, t := range v.tolerances() {
 		within := "half a unit of the last digit that is printed"
 		if t.Percent > 0 {
-			within = fmt.Sprintf("%g%%", t.Percent)
+			within = t.share()
 		}
 		tolerances.Add(t.Name, within, t.Because)
 	}

@@ -221,7 +221,7 @@ func (r Reporting) paper(ctx context.Context, paper lab.Paper, reading *claims.R
 			load = max(load, from.Load)
 		}
 		if of := log.Seeds(); len(of) > 0 {
-			seeds = lab.FormatSeeds(of)
+			seeds = lab.JoinWith(of, ", ")
 		}
 		origins.Add(d.ID, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
 			len(log.Names), seeds, len(sessions), lab.Fixed(load, 2), log.Session.Machine)

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -75,6 +76,7 @@ func (p *DotPanel) plot(_ map[string]color.Color, panel vg.Length) (*plot.Plot, 
 	var each, means plotter.XYs
 	var intervals []Spread
 	for i, values := range p.Groups {
+		values = slices.DeleteFunc(slices.Clone(values), notFinite)
 		for _, v := range values {
 			each = append(each, plotter.XY{X: float64(i) - 0.12, Y: v})
 		}

@@ -19,7 +19,7 @@ import (
 type LinePanel struct {
 	Title, X, Y string
 	Logarithmic bool // the y axis; what is not above 0 is left out
-	FromZero    bool // the y axis
+	FromZero    bool // 0 is on the y axis
 	Counts      bool // the y axis counts things, in millions and billions
 	// Against says that both axes have one quantity, on one logarithmic scale, and draws the diagonal
 	// on which they agree.
@@ -115,31 +115,30 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 	grid := &endingGrid{plotter.NewGrid(), math.Inf(1)}
 	out.Add(grid)
 	var keys []legendEntry
-	lowest, highest, end, count := math.Inf(1), math.Inf(-1), math.Inf(-1), 0
+	lowest, highest, end, below, count := math.Inf(1), math.Inf(-1), math.Inf(-1), 0.0, 0
 	banded := false
 	for _, s := range p.Series {
+		count += len(s.Lines)
 		if len(s.Spans) > 0 {
 			out.Add(p.band(s, inks[s.Name]))
 			banded = true
-			for _, at := range s.Spans {
-				highest = max(highest, at.Hi)
-				if !p.Logarithmic || at.Lo > 0 {
-					lowest = min(lowest, at.Lo)
-				}
+		}
+		for _, at := range slices.Concat(s.Spans, s.Whiskers) {
+			highest = max(highest, at.Hi)
+			if !p.Logarithmic || at.Lo > 0 {
+				lowest = min(lowest, at.Lo)
 			}
 		}
-	}
-	for _, s := range p.Series {
-		count += len(s.Lines)
 	}
 	for i, s := range p.Series {
 		known := false
 		for _, line := range s.Lines {
 			var xys plotter.XYs
 			for _, at := range line {
-				if !p.Logarithmic || at.Y > 0 { // a logarithm has no place for 0
+				if !notFinite(at.Y) && (!p.Logarithmic || at.Y > 0) { // a logarithm has no place for 0
 					xys = append(xys, plotter.XY{X: at.X, Y: at.Y})
 					lowest, highest, end = min(lowest, at.Y), max(highest, at.Y), max(end, at.X)
+					below = min(below, at.Y)
 				}
 			}
 			if len(xys) == 0 {
@@ -182,18 +181,12 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 			out.Add(spanWhiskers(s.Whiskers))
 			keys = append(keys, legendEntry{interval95, whiskers{}})
 		}
-		for _, at := range s.Whiskers {
-			highest = max(highest, at.Hi)
-			if !p.Logarithmic || at.Lo > 0 {
-				lowest = min(lowest, at.Lo)
-			}
-		}
 	}
 	if banded {
 		keys = append(keys, legendEntry{medianSign, span{ink: color.Gray{0x80}}})
 	}
 	if p.FromZero {
-		out.Y.Min, out.Y.Max = 0, highest*1.05
+		out.Y.Min, out.Y.Max = below*1.05, max(0, highest*1.05)
 	}
 	if p.Logarithmic && lowest <= highest {
 		if lowest == highest {
@@ -225,6 +218,9 @@ func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plo
 	}
 	return out, keys, nil
 }
+
+// notFinite reports whether a value has no place in a plot.
+func notFinite(y float64) bool { return math.IsNaN(y) || math.IsInf(y, 0) }
 
 // least is the smallest X of points.
 func least(xys plotter.XYs) float64 {

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"image/color"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,21 @@ func TestFigure(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d more of %s than the page finds", n, class)
 		}
+	}
+}
+
+// What is not finite is left out, and an axis from zero has what is below it.
+func TestNotFinite(t *testing.T) {
+	of := func(x, y float64) string {
+		dots := &DotPanel{Names: []string{"a"}, Groups: [][]float64{{1, 2, x, y}}}
+		lines := LinePanel{Series: []Series{{Name: "a", Lines: [][]Point{{{1, 3}, {2, x}, {2, y}}}}}}
+		return testkit.Must(Files("p", lab.Heading{}, []Axes{dots, lines}))(t)[0].Text
+	}
+	testkit.Equal(t, of(math.NaN(), math.Inf(1)), of(math.Inf(-1), math.NaN()))
+	below := LinePanel{FromZero: true, Series: []Series{{Name: "a", Lines: [][]Point{{{1, -2}, {2, 4}}}}}}
+	axes, _, err := below.plot(nil, panelWidth)
+	if err != nil || axes.Y.Min > -2 || axes.Y.Max < 4 {
+		t.Errorf("%v, from %v to %v: want all values on the axis", err, axes.Y.Min, axes.Y.Max)
 	}
 }
 

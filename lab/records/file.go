@@ -220,10 +220,10 @@ func (l *Log) read(f *os.File, name string) (all []line, rest []byte, err error)
 		if errors.Is(err, files.ErrLongLine) {
 			return nil, nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(MaxRecord))
 		}
-		if err != nil && len(text) > 0 {
-			rest = text
-		}
 		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
+			if err != nil {
+				rest = text
+			}
 			r, bad := DecodeRecord(trimmed)
 			switch {
 			case bad != nil && rest != nil && beginsRecord(trimmed):

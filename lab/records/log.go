@@ -243,20 +243,16 @@ func (l *Log) Seeds() []uint64 {
 	return slices.Sorted(maps.Keys(seeds))
 }
 
-// Checked is a sample that checks what its readers rely on besides its members' types,
-// such as lists of one length.
-type Checked interface{ Check() error }
-
 // Get reads a sample. It refuses one that is missing, lacks a member that this version
-// writes, or contradicts itself, as may those of another version of this program or
-// those changed by hand.
+// writes, or contradicts itself, by its Check, as may those of another version of this program
+// or those changed by hand.
 func (l *Log) Get(name string, into any) error {
 	r, ok := l.Samples[name]
 	if !ok {
 		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
 	}
 	err := floatjson.Complete("the sample", r.Data, into)
-	if c, checked := into.(Checked); err == nil && checked {
+	if c, checked := into.(interface{ Check() error }); err == nil && checked {
 		err = c.Check()
 	}
 	if err != nil {

@@ -92,7 +92,7 @@ func (c *covered) row(x *Experiment, network string) []any {
 		c.names(func(w Way) string { return w.Setup().Schedule.String() }), c.names(func(w Way) string { return w.Setup().Checkpoint.String() }),
 		c.names(func(w Way) string { return w.Setup().Device.String() }), c.numbers(func(w Way) int { return w.Threads }))
 	if x.grouped() {
-		cells = append(cells, c.names(func(w Way) string { return map[bool]string{false: "whole", true: "divided"}[w.Shard] }))
+		cells = append(cells, c.names(func(w Way) string { return lab.DividedOrWhole(w.Shard) }))
 	}
 	if x.evaluates() {
 		cells = append(cells, c.runs[0].losses())

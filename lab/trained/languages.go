@@ -71,11 +71,8 @@ func (f *Frame) measureBaselines(ctx context.Context, size Size, log *records.Lo
 			if err != nil {
 				return nil, err
 			}
-			w := &withoutNetwork{Data: t.DataDigest(s)}
-			for i, of := range s.(*datasets.Translation).Baselines() {
-				*[]*[]float64{&w.Copy, &w.Dictionary}[i] = of.Languages
-			}
-			return w, nil
+			all := s.(*datasets.Translation).Baselines()
+			return &withoutNetwork{all[0].Languages, all[1].Languages, t.DataDigest(s)}, nil
 		}))
 	}
 	return lab.MakeMissing(ctx, f.Experiment+": translations without a network", log, p, jobs)
@@ -103,17 +100,14 @@ func nats(l train.LanguageScore) float64 { return l.Loss }
 func bleu(l train.LanguageScore) float64 { return l.BLEU }
 
 // ofLanguage are an arm's scores of a language, from 0, by seed; nil: it does not see it.
-func (r *Result) ofLanguage(i int, score func(train.LanguageScore) float64) (all []float64) {
+func (r *Result) ofLanguage(i int, score func(train.LanguageScore) float64) []float64 {
 	switch {
 	case r.Only == i+1:
 		i = 0
 	case r.Only > 0:
 		return nil
 	}
-	for _, run := range r.Runs {
-		all = append(all, score(run.Languages[i]))
-	}
-	return all
+	return r.each(func(run *Trial) float64 { return score(run.Languages[i]) })
 }
 
 // exposure divides how many training examples an arm sees by how many of the same languages the

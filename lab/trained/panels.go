@@ -10,24 +10,18 @@ import (
 	"gpipebench/lab/plot"
 )
 
-// Panel draws panels of a plot.
-type Panel func(r *Reporting, p PanelSpec) []plot.Axes
-
-// panels are the panels of this kind.
-var panels = map[string]Panel{
-	"each":        drawEach,
-	"differences": drawDifferences,
-	"bits":        drawBits,
-	"losses":      drawLosses,
-	"transferred": drawTransferred,
-	"curves":      drawCurves,
-	"bleu":        drawBLEU,
-}
-
-// drawsWhole says which of these draw whole records, and which outcomes.
-var drawsWhole = map[string]bool{
-	"each": false, "differences": false, "transferred": false, "curves": false, "bleu": false,
-	"bits": true, "losses": true,
+// panels draw the panels of this kind: of whole records, or of outcomes.
+var panels = map[string]struct {
+	whole bool
+	draw  func(r *Reporting, p PanelSpec) []plot.Axes
+}{
+	"each":        {false, drawEach},
+	"differences": {false, drawDifferences},
+	"bits":        {true, drawBits},
+	"losses":      {true, drawLosses},
+	"transferred": {false, drawTransferred},
+	"curves":      {false, drawCurves},
+	"bleu":        {false, drawBLEU},
 }
 
 // axis is an arm's name in a plot.

@@ -91,7 +91,8 @@ func Until(ctx context.Context, t train.Training, accuracy float64) (*Trial, err
 	var bad *gpipe.NonFiniteError
 	switch {
 	case errors.As(err, &bad):
-		r.Reached.NonFinite = bad.Error()
+		e := guessed(l.Source)
+		r.Reached.NonFinite, r.Accuracy, r.HeldOut = bad.Error(), e.Accuracy, e.Loss
 	case err != nil && !errors.Is(err, errReached):
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func TestUntil(t *testing.T) {
 	}
 	// What diverges has not reached it, and is no error.
 	tr.Optimizer, tr.LR = "sgd", 1e30
-	if r, err = Until(t.Context(), tr, 100*most+0.1); err != nil || r.Reached.NonFinite == "" || r.Reached.Epochs != 0 || r.Check() != nil {
+	if r, err = Until(t.Context(), tr, 100*most+0.1); err != nil || r.Reached.NonFinite == "" || r.HeldOut == 0 || r.Reached.Epochs != 0 || r.Check() != nil {
 		t.Errorf("%v, %+v, want one that diverges", err, r.Reached)
 	}
 	if cost := r.Reached.cost(); cost < 29 {

@@ -50,7 +50,7 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 	from.Data, from.Rows = r.figures(), r.rows()
 	var axes []plot.Axes
 	for _, p := range f.Panels {
-		axes = append(axes, panels[p.Draw](r, p)...)
+		axes = append(axes, panels[p.Draw].draw(r, p)...)
 	}
 	n := ""
 	if len(size.Seeds) > 0 {

@@ -106,11 +106,13 @@ type PanelSpec struct {
 // profiles, and the seeds over which it is repeated.
 type Size struct {
 	Expected lab.Span `yaml:"expected" want:"shown"`
-	Seeding  `yaml:",inline"`
-	Pilots   Pilots             `yaml:"pilots" want:"partial"`
-	Data     *lab.SentencesSpec `yaml:"data"` // none: as the arms say
-	Sets     map[string]SetSpec `yaml:"sets" want:"optional"`
-	Pace     Pace               `yaml:"pace" want:"partial"`
+	// Seeds are those over which trainings are repeated: all that there will ever be. A seed that is added when results
+	// are known is another design.
+	Seeds  []uint64           `yaml:"seeds" want:"optional"`
+	Pilots Pilots             `yaml:"pilots" want:"partial"`
+	Data   *lab.SentencesSpec `yaml:"data"` // none: as the arms say
+	Sets   map[string]SetSpec `yaml:"sets" want:"optional"`
+	Pace   Pace               `yaml:"pace" want:"partial"`
 	// Until is a held-out accuracy in percent; trainings end with the first epoch that reaches it. 0:
 	// they go on to their end.
 	Until    float64                     `yaml:"until" want:"0..100"`
@@ -223,8 +225,6 @@ func (f *Frame) Named(name string) int {
 	return slices.IndexFunc(f.Arms, func(a ArmSpec) bool { return a.Name == name })
 }
 
-var errNoData = errors.New("want data of translators in every profile")
-
 func (f *Frame) checkProfile(p Size) *lab.Problem {
 	isPilot := func(seed uint64) bool { return slices.Contains(p.Pilots.Seeds, seed) }
 	switch {
@@ -297,10 +297,10 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 			}
 		}
 	}
-	if f.Whole {
-		return nil
+	if !f.Whole && len(p.Seeds) == 0 {
+		return lab.At(errors.New("no seeds: want at least one"))
 	}
-	return p.CheckSeeds()
+	return nil
 }
 
 // checkShown refuses words of tables, texts and plots that mean nothing in some profile, by a report of trainings of
@@ -310,12 +310,13 @@ func (x *Experiment[Own]) checkShown() *lab.Problem {
 	if _, ok := metrics[f.Metric]; !ok {
 		return lab.At(fmt.Errorf("unknown %q: want %v", f.Metric, slices.Sorted(maps.Keys(metrics))), "metric")
 	}
-	for name, size := range f.Profiles {
+	for _, name := range lab.Profiles {
+		size := f.Profiles[name]
 		if f.Metric == "epochs" && size.Until == 0 {
 			return lab.At(errors.New("want an accuracy, until which trainings count their epochs"), "profiles", name, "until")
 		}
 		if ofTranslators(f.Metric) && size.Data == nil {
-			return lab.At(errNoData, "metric")
+			return lab.At(errors.New("want data of translators in every profile"), "metric")
 		}
 		r := f.unknown(size, x.Values)
 		reference := *r
@@ -324,11 +325,11 @@ func (x *Experiment[Own]) checkShown() *lab.Problem {
 			return p
 		}
 		for i, d := range f.Panels {
-			_, known := panels[d.Draw]
+			panel, known := panels[d.Draw]
 			switch {
 			case !known:
 				return lab.At(fmt.Errorf("unknown %q: want %v", d.Draw, slices.Sorted(maps.Keys(panels))), "panels", fmt.Sprint(i), "draw")
-			case drawsWhole[d.Draw] != f.Whole, slices.Contains([]string{"bleu", "curves"}, d.Draw) && size.Data == nil:
+			case panel.whole != f.Whole, slices.Contains([]string{"bleu", "curves"}, d.Draw) && size.Data == nil:
 				return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "panels", fmt.Sprint(i), "draw")
 			case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
 				return lab.At(errors.New("want arms or pairs"), "panels", fmt.Sprint(i), "rows")

@@ -228,7 +228,8 @@ func Kept(t train.Training, log *records.Log, sample string) train.Training {
 }
 
 // Train trains, saves the weights if they have a file, and evaluates, or also translates, once
-// at the end. One that ends with a value that is not finite is no better than a guesser, and scored as one.
+// at the end. One that ends with a value that is not finite, or is evaluated to one, is no better than a guesser, and
+// scored as one.
 func Train(ctx context.Context, t train.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
@@ -259,29 +260,26 @@ func Train(ctx context.Context, t train.Training) (*Trial, error) {
 			return err
 		}
 	}
+	err = l.Run(ctx, hooks)
+	if err == nil && t.Save != "" {
+		err = l.Save()
+	}
+	var e *train.Evaluation
+	if err == nil {
+		e, err = l.Score(ctx)
+	}
 	var bad *gpipe.NonFiniteError
-	if err := l.Run(ctx, hooks); errors.As(err, &bad) {
-		r.NonFinite, r.Ended = bad.Error(), len(soFar.Losses)+1
-	} else if err != nil {
+	switch {
+	case errors.As(err, &bad):
+		e, r.NonFinite, r.Ended = guessed(l.Source), bad.Error(), min(len(soFar.Losses)+1, l.Steps)
+	case err != nil:
 		return nil, err
+	case l.Steps < steps:
+		r.Ended = l.Steps
 	}
 	r.learnt(soFar.Losses)
 	r.Learnt, r.Along = soFar.Targets, soFar.Along
-	if r.NonFinite != "" {
-		r.outcome(l, guessed(l.Source))
-	} else {
-		if l.Steps < steps {
-			r.Ended = l.Steps
-		}
-		if t.Save != "" {
-			if err := l.Save(); err != nil {
-				return nil, err
-			}
-		}
-		if err := r.Fill(ctx, l); err != nil {
-			return nil, err
-		}
-	}
+	r.outcome(l, e)
 	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil
 }
@@ -297,17 +295,8 @@ func (t *Trial) learnt(losses []float64) {
 	}
 }
 
-// Fill sets everything but the time and what came of the steps, of a training that is at its end.
-func (t *Trial) Fill(ctx context.Context, l *train.Loop) error {
-	e, err := l.Score(ctx)
-	if err != nil {
-		return err
-	}
-	t.outcome(l, e)
-	return nil
-}
-
-// outcome is Fill with an evaluation.
+// outcome sets everything but the time and what came of the steps, of a training that is at its end, by an
+// evaluation.
 func (t *Trial) outcome(l *train.Loop, e *train.Evaluation) {
 	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
 	t.Best = l.Best()
@@ -320,23 +309,21 @@ func (t *Trial) network(l *train.Loop) {
 	t.Partition, _ = l.Trainer.Sizes()
 }
 
-// ErrOtherData is about a sample that cannot stand beside others.
-var ErrOtherData = errors.New("its training had other files of data than those of other samples: want the same")
-
-// heldOut are an arm's held-out losses, by seed.
-func (t Trials) heldOut() (losses []float64) {
+// each is a figure of an arm's trainings, by seed.
+func (t Trials) each(of func(*Trial) float64) (all []float64) {
 	for _, r := range t.Runs {
-		losses = append(losses, r.HeldOut)
-	}
-	return losses
-}
-
-// made are the steps that an arm's trainings made, by seed.
-func (t Trials) made() (all []float64) {
-	for i, r := range t.Runs {
-		all = append(all, float64(cmp.Or(r.Ended, t.Training(uint64(i+1)).Steps)))
+		all = append(all, of(r))
 	}
 	return all
+}
+
+// heldOut are an arm's held-out losses, by seed.
+func (t Trials) heldOut() []float64 { return t.each(func(r *Trial) float64 { return r.HeldOut }) }
+
+// made are the steps that an arm's trainings made, by seed.
+func (t Trials) made() []float64 {
+	steps := t.Training(1).Steps
+	return t.each(func(r *Trial) float64 { return float64(cmp.Or(r.Ended, steps)) })
 }
 
 // overLanguages is the mean of a score over languages, by seed; nil if a record lacks one.
@@ -373,7 +360,7 @@ func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
 				return nil, err
 			}
 			if r.Data != "" && data != "" && r.Data != data {
-				return nil, log.Strange(a.Sample(seed), ErrOtherData)
+				return nil, log.Strange(a.Sample(seed), errors.New("its training had other files of data than those of other samples: want the same"))
 			}
 			data = cmp.Or(data, r.Data)
 			t.Runs = append(t.Runs, r)
@@ -385,16 +372,10 @@ func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
 
 // Accuracies returns the accuracies in percent.
 func (t Trials) Accuracies() []float64 {
-	var as []float64
-	for _, r := range t.Runs {
-		as = append(as, 100*r.Accuracy)
-	}
-	return as
+	return t.each(func(r *Trial) float64 { return 100 * r.Accuracy })
 }
-
-func (t Trials) mean() lab.Value { return lab.Joined("%v%%", lab.Mean(t.Accuracies(), 2)) }
 
 // Accuracy returns the mean accuracy and the deviation between seeds, a cell each.
 func (t Trials) Accuracy() []lab.Value {
-	return []lab.Value{t.mean(), lab.SD(t.Accuracies(), 2)}
+	return []lab.Value{lab.Joined("%v%%", lab.Mean(t.Accuracies(), 2)), lab.SD(t.Accuracies(), 2)}
 }

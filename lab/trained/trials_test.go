@@ -73,9 +73,7 @@ func TestTrialsHaveTheSameData(t *testing.T) {
 	other := *all[0].Runs[0]
 	other.Data = strings.Repeat("ab", 32)
 	testkit.NoError(t, log.Add(arm.Sample(3), 3, other))
-	if _, err := Read(log, []Arm{arm}, []uint64{1, 2, 3}); !errors.Is(err, ErrOtherData) {
-		t.Errorf("records of other data: %v", err)
-	}
+	testkit.Refused(Read(log, []Arm{arm}, []uint64{1, 2, 3}))(t, "its training had other files of data")
 }
 
 // A training in which a value is not finite does not end the others: it has a guesser's scores, and a note.
@@ -87,6 +85,10 @@ func TestNonFiniteTraining(t *testing.T) {
 	ended := testkit.Must(Train(t.Context(), training))(t)
 	if l := ended.Languages[0]; ended.NonFinite == "" || ended.Ended != 2 || ended.HeldOut != l.Loss || l.Loss < 4 || *l.ChrF != 0 || ended.Check() != nil {
 		t.Errorf("%+v", ended)
+	}
+	training.Steps = 1 // after which what is held out has no finite loss
+	if last := testkit.Must(Train(t.Context(), training))(t); last.NonFinite == "" || last.Ended != 1 || last.HeldOut != ended.HeldOut {
+		t.Errorf("%+v", last)
 	}
 	log := records.New(x.Key("smoke"))
 	for _, a := range f.Arms {

@@ -170,8 +170,12 @@ func (r *Reporting) compared(v shown.Values, at Row) {
 	if own, base := at.Own.endOf(), at.Base.endOf(); own != nil && base != nil {
 		training = lab.Paired(stats.Pairs(own, base), 4)
 	}
+	within, mean := lab.Joined("%v of %v", c.Within, len(r.Size.Seeds)), lab.YesOrNo(c.MeanWithin)
+	if c.N < 2 {
+		within, mean = lab.Absent, lab.Absent.Text // there is no standard deviation
+	}
 	maps.Copy(v, shown.Values{
-		"within": lab.Joined("%v of %v", c.Within, len(r.Size.Seeds)), "mean_within": lab.YesOrNo(c.MeanWithin),
+		"within": within, "mean_within": mean,
 		"difference": lab.Paired(c.Paired, 2), "p": lab.Fixed(c.Equivalent, 3), "smallest_margin": margin,
 		"comparable": r.comparable(c), "outcome": c.Says(r.Level), "difference_training": training,
 		"difference_held_out": lab.Paired(stats.Pairs(at.Own.heldOut(), at.Base.heldOut()), 4),

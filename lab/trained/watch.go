@@ -1,6 +1,7 @@
 package trained
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -225,11 +226,7 @@ func (t Trials) seen(of func(*Watched) float64) (all []float64) {
 
 // mostPeaky is the largest share of peaky predictions at a look.
 func mostPeaky(w *Watched) float64 {
-	largest := 0.0
-	for _, at := range w.Looks {
-		largest = max(largest, at.Peaky)
-	}
-	return largest
+	return slices.MaxFunc(w.Looks, func(a, b look) int { return cmp.Compare(a.Peaky, b.Peaky) }).Peaky
 }
 
 // clippedBefore is the largest share of clipped logits at looks before a collapse.

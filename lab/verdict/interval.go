@@ -72,13 +72,14 @@ func (s student) outside(by float64) float64 {
 
 func (s student) ends(level float64) (low, high float64) {
 	half := 0.0
-	if s.se > 0 {
+	if s.se != 0 { // not a number where a difference is not finite
 		half = s.t.Quantile(1-level/2) * s.se
 	}
 	return s.mean - half, s.mean + half
 }
 
-// flips are the means of all subsets of differences but the empty one, in ascending order.
+// flips are the means of all subsets of differences but the empty one, in ascending order; none if one is
+// not a number.
 type flips []float64
 
 func newFlips(differences []float64) flips {
@@ -93,7 +94,9 @@ func newFlips(differences []float64) flips {
 	for i := range means {
 		means[i] /= sizes[i+1]
 	}
-	slices.Sort(means)
+	if slices.Sort(means); math.IsNaN(means[0]) {
+		return nil // nothing is known
+	}
 	return means
 }
 
