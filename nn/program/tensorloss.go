@@ -90,20 +90,13 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 	return true
 }
 
-// largest is the row's largest logit, and owner the part that has its target.
+// largest is the row's largest logit.
 func (l *partLoss) largest(numbers []float32, row int) (largest float32) {
 	largest = float32(math.Inf(-1))
 	for part := range l.parts {
 		largest = max(largest, numbers[(part*l.rows+row)*lossStats])
 	}
 	return largest
-}
-
-func (l *partLoss) owner(target int) (part int) {
-	for target >= l.at.edge(part+1, l.parts) {
-		part++
-	}
-	return part
 }
 
 // mine are the part's columns.
@@ -190,7 +183,7 @@ func (l *partLoss) before(z []float32, first, row int, in [][]float32) (count fl
 	if t < 0 {
 		return 0
 	}
-	target := in[2][(l.owner(t)*l.rows+row)*lossStats+1]
+	target := in[2][(l.at.owner(t, l.parts)*l.rows+row)*lossStats+1]
 	for i, v := range z {
 		if class := first + i; class < t && !(v < target) || class > t && !(v <= target) {
 			count++
@@ -219,7 +212,7 @@ func (l lossOf) traits(*graph.Call) traits {
 		if t < 0 {
 			return
 		}
-		owner := l.owner(t)
+		owner := l.at.owner(t, l.parts)
 		numbers := in[1][(owner*l.rows+row)*lossStats:][:lossStats]
 		out[0][0] = kernel.Entropy(logSum, numbers[1], sum, l.at.length, l.Smoothing)
 		first := numbers[1] == largest && numbers[2] < largest

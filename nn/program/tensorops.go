@@ -113,10 +113,11 @@ func (o partEmbedGrad) traits(c *graph.Call) traits {
 }
 
 // selectRows takes each of some rows from the part that has its token: its inputs are the rows of all
-// parts, one part's after another's, and all tokens. Part p has those from edges[p] on.
+// parts, one part's after another's, and all tokens, whose table is divided in the given way.
 type selectRows struct {
 	rows  Rows
-	edges []int
+	at    slicing
+	parts int
 }
 
 func (o selectRows) traits(c *graph.Call) traits {
@@ -124,10 +125,7 @@ func (o selectRows) traits(c *graph.Call) traits {
 	return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(o.rows.Len(), part, parts, 1)
 		for i := from; i < to; i++ {
-			owner, id := 0, int(ints(in[1])[o.rows.From+i])
-			for id >= o.edges[owner+1] {
-				owner++
-			}
+			owner := o.at.owner(int(ints(in[1])[o.rows.From+i]), o.parts)
 			at := (owner*o.rows.Len() + i) * cols
 			copy(out[0][i*cols:(i+1)*cols], in[0][at:at+cols])
 		}

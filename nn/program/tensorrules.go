@@ -297,15 +297,14 @@ func (d *splitter) embed(s *step, o op.Embed, at slicing) bool {
 		return d.divided(s, nil, slicing{})
 	}
 	own := *s.out[0]
-	steps, edges := make([]*step, d.count), make([]int, d.count+1)
+	steps := make([]*step, d.count)
 	for part := range steps {
-		edges[part+1] = at.edge(part+1, d.count)
-		in := d.slices(s.in, part)
-		steps[part] = &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: partEmbed{o.Scale, edges[part], edges[part+1]}}, in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
+		in, of := d.slices(s.in, part), partEmbed{o.Scale, at.edge(part, d.count), at.edge(part+1, d.count)}
+		steps[part] = &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: of}, in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
 	}
 	d.tick(steps, tick{Division: Divided})
 	d.combine(s.call.Layer, &own, s.out[0], s.in[1:2], func(rows Rows) op.Local {
-		return op.Local{Name: "rows of parts", Of: selectRows{rows, edges}}
+		return op.Local{Name: "rows of parts", Of: selectRows{rows, at, d.count}}
 	})
 	return true
 }
