@@ -109,6 +109,7 @@ func TestMisuse(t *testing.T) {
 		`attention "a": 3 heads do not`:                           forward(x(2, 3), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3})),
 		`attention "a": 1 tensors come in`:                        forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
 		`feed-forward "f": Hidden is 0`:                           forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8})),
+		`dense "f/in": unknown activation`:                        forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, Activation: 9})),
 		`layers is -1`:                                            forward(x(2, 3), nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1})),
 		`RMS norm "n": Dim is 0`:                                  forward(x(2, 3), nn.NewRMSNorm("n", nn.RMSNormConfig{})),
 		`RMS norm "n": Eps is -1`:                                 forward(x(2, 3), nn.NewRMSNorm("n", nn.RMSNormConfig{Dim: 2, Eps: -1})),
