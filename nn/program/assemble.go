@@ -153,11 +153,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		p.Span = c.like.Span
 	}
 	for t, s := range steps {
-		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
+		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), FLOPs: s.call.FLOPs(), step: s, traits: s.traits(), store: c.store}
 		in.starts = in.traits.starts && in.Accumulates() && c.store.convert(s, true) == nil
-		if in.idle() {
-			in.Cost = Cost{}
-		}
 		if s.last() != s.call {
 			in.Op += "+" + s.last().Name()
 		}

@@ -54,14 +54,12 @@ func init() {
 	register(func(_ op.Gather, c *graph.Call) traits {
 		rows, taken := c.In[0].Shape[1], c.In[1].Shape[1]
 		each := c.In[0].Shape[2:].Elems()
-		t := traits{gathers: true}
-		t.rows = &byRow{rows: c.In[0].Shape[0], in: []int{rows * each, taken}, out: []int{taken * each}, run: func(b stretch) {
+		return traits{gathers: true, rows: &byRow{rows: c.In[0].Shape[0], in: []int{rows * each, taken}, out: []int{taken * each}, run: func(b stretch) {
 			for i, row := range ints(b.in[1]) {
 				x := b.in[0][i/taken*rows*each:][: rows*each : rows*each]
 				copy(b.out[0][i*each:(i+1)*each], x[int(row)*each:][:each])
 			}
-		}}
-		return t
+		}}}
 	})
 	register(func(o op.GatherGrad, c *graph.Call) traits {
 		taken, each := c.In[1].Shape[1], c.Out[0].Shape[2:].Elems()
@@ -143,21 +141,17 @@ func init() {
 	register(func(o op.Slice, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		width := o.To - o.From
-		t := traits{elementwise: true, gathers: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+		return traits{elementwise: true, gathers: true, rule: ownRows(c), rows: &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
 			kernel.CopyColumns(b.out[0], width, b.in[0][o.From:], cols, b.n, width)
-		}}
-		return t
+		}}}
 	})
 	register(func(o op.Pad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		width := c.Out[0].Shape.Last()
-		t := traits{elementwise: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+		return traits{elementwise: true, rule: ownRows(c), rows: &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
 			kernel.Zero(b.out[0])
 			kernel.CopyColumns(b.out[0][o.Before:], width, b.in[0], cols, b.n, cols)
-		}}
-		return t
+		}}}
 	})
 }
 

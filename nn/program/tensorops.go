@@ -73,8 +73,7 @@ type partEmbed struct {
 
 func (o partEmbed) traits(c *graph.Call) traits {
 	time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
-	t := traits{gathers: true}
-	t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, run: func(b stretch) {
+	return traits{gathers: true, rows: &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, run: func(b stretch) {
 		for i, id := range ints(b.in[1]) {
 			row := b.out[0][i*dim : (i+1)*dim]
 			if int(id) < o.from || int(id) >= o.to {
@@ -88,8 +87,7 @@ func (o partEmbed) traits(c *graph.Call) traits {
 			}
 			kernel.Embed(row, b.in[0], []int32{id - int32(o.from)}, dim, o.scale, positions, 1)
 		}
-	}}
-	return t
+	}}}
 }
 
 // partEmbedGrad adds the gradients of these tokens' rows.
@@ -100,16 +98,14 @@ type partEmbedGrad struct {
 
 func (o partEmbedGrad) traits(c *graph.Call) traits {
 	rows, cols := matrix(c.In[0])
-	t := traits{scatters: true}
-	t.rows = &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+	return traits{scatters: true, rows: &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
 		from, to := shareColumns(cols, b.part, b.parts)
 		for i, id := range ints(b.in[1]) {
 			if int(id) >= o.from && int(id) < o.to {
 				kernel.EmbedGrad(b.out[0], b.in[0][i*cols:(i+1)*cols], []int32{id - int32(o.from)}, cols, from, to, o.scale)
 			}
 		}
-	}}
-	return t
+	}}}
 }
 
 // selectRows takes each of some rows from the part that has its token: its inputs are the rows of all
