@@ -89,7 +89,7 @@ func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	if d.Bias != nil {
 		y = t.AddBias(y, t.Param(d.Bias))
 	}
-	return []*graph.Node{d.config.Activation.apply(t, y)}
+	return []*graph.Node{activations[d.config.Activation].apply(t, y)}
 }
 
 // orInit returns init, or instead if init is nil.
