@@ -23,7 +23,7 @@ func (c *compiler) fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 	}
 	steps := make([]*step, len(calls))
 	for i, call := range calls {
-		steps[i] = &step{call: call, in: call.In, out: call.Out}
+		steps[i] = stepOf(call)
 	}
 	return steps
 }
@@ -67,7 +67,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		var g graph.Graph
 		copied := g.Copy(n)
 		place[copied] = c.lastOut[i]
-		steps = append(steps, &step{call: copied.Call, in: []*graph.Node{n}, out: []*graph.Node{copied}})
+		steps = append(steps, stepOf(copied.Call))
 	}
 
 	last := make(map[*graph.Node]int, len(steps))

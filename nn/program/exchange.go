@@ -130,7 +130,7 @@ func (x *exchange) end() {
 				call.In = append(call.In, n)
 			}
 		}
-		steps[part] = &step{call: call, in: call.In, out: call.Out}
+		steps[part] = stepOf(call)
 	}
 	x.d.tick(steps, tick{Division: Exchange, copies: x.copies, kind: x.kind})
 }

@@ -13,13 +13,11 @@ import (
 
 func init() {
 	register(func(o op.Sum, c *graph.Call) traits {
-		return traits{kernel: func(*step, bool, int) (kernelFunc, int) {
-			outer, n, inner := o.Dims(c.In[0].Shape)
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Sum(out[0][from*inner:to*inner], in[0][from*n*inner:to*n*inner], to-from, n, inner)
-			}, 0
-		}}
+		outer, n, inner := o.Dims(c.In[0].Shape)
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(outer, part, parts, 1)
+			kernel.Sum(out[0][from*inner:to*inner], in[0][from*n*inner:to*n*inner], to-from, n, inner)
+		})}
 	})
 	register(func(o op.Max, c *graph.Call) traits {
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
@@ -73,32 +71,27 @@ func init() {
 		return traits{rows: r}
 	})
 	register(func(o op.Repeat, c *graph.Call) traits {
-		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
-			x := c.In[0].Shape
-			outer, inner := x[:o.Axis].Elems(), x[o.Axis:].Elems()
+		x := c.In[0].Shape
+		outer, inner := x[:o.Axis].Elems(), x[o.Axis:].Elems()
+		return traits{elementwise: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			if outer == 1 { // a parameter: threads share the copies
-				return func(_ *worker, in, out [][]float32, part, parts int) {
-					from, to := share(o.N, part, parts, 1)
-					kernel.Repeat(out[0][from*inner:to*inner], in[0], 1, to-from, inner)
-				}, 0
+				from, to := share(o.N, part, parts, 1)
+				kernel.Repeat(out[0][from*inner:to*inner], in[0], 1, to-from, inner)
+				return
 			}
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Repeat(out[0][from*o.N*inner:to*o.N*inner], in[0][from*inner:to*inner], to-from, o.N, inner)
-			}, 0
-		}}
+			from, to := share(outer, part, parts, 1)
+			kernel.Repeat(out[0][from*o.N*inner:to*o.N*inner], in[0][from*inner:to*inner], to-from, o.N, inner)
+		})}
 	})
 	register(func(o op.Transpose, c *graph.Call) traits {
-		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
-			x := c.In[0].Shape
-			outer, mid, inner := x[:o.A].Elems(), x[o.A+1:o.B].Elems(), x[o.B+1:].Elems()
-			a, b := x[o.A], x[o.B]
-			each := a * mid * b * inner
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Transpose(out[0][from*each:to*each], in[0][from*each:to*each], to-from, a, mid, b, inner)
-			}, 0
-		}}
+		x := c.In[0].Shape
+		outer, mid, inner := x[:o.A].Elems(), x[o.A+1:o.B].Elems(), x[o.B+1:].Elems()
+		a, b := x[o.A], x[o.B]
+		each := a * mid * b * inner
+		return traits{elementwise: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(outer, part, parts, 1)
+			kernel.Transpose(out[0][from*each:to*each], in[0][from*each:to*each], to-from, a, mid, b, inner)
+		})}
 	})
 	register(func(_ op.Reshape, c *graph.Call) traits {
 		t := unary(c, move)

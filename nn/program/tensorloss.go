@@ -48,8 +48,7 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 		for part := range steps {
 			own := l
 			own.part = part
-			inputs := d.slices(in, part)
-			steps[part] = &step{call: d.call(layer, op.Local{Name: name, Of: of(own)}, inputs, []*graph.Node{out}), in: inputs, out: []*graph.Node{out}}
+			steps[part] = stepOf(d.call(layer, op.Local{Name: name, Of: of(own)}, d.slices(in, part), []*graph.Node{out}))
 			if division.Division == InTurns {
 				steps[part].adds, steps[part].blocks = true, d.count
 			}
@@ -85,8 +84,7 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 		add(tick{Division: Divided}, "loss-sums", func(l partLoss) local { return lossSums{l} }, sums, logits, targets, numbers)
 		sums = spread(sums)
 	}
-	in := []*graph.Node{targets, numbers, sums}
-	d.tickAll(&step{call: d.call(layer, op.Local{Name: s.call.Name(), Of: lossOf{l}}, in, s.out), in: in, out: s.out})
+	d.tickAll(d.call(layer, op.Local{Name: s.call.Name(), Of: lossOf{l}}, []*graph.Node{targets, numbers, sums}, s.out))
 	return true
 }
 
