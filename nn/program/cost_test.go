@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,10 +161,7 @@ func TestReshapeInPlaceIsFree(t *testing.T) {
 		}
 		s := CompileEvaluate(Function{Graph: g, In: []*graph.Node{x}, Out: out}, 1, Storage{})
 		in := &s.Forward.Instrs[1]
-		moves := 0
-		for range in.Moves() {
-			moves++
-		}
+		moves := len(slices.Collect(in.Moves()))
 		if in.Op != "reshape" || (moves > 0) != again {
 			t.Errorf("needed again %v: %s in %d moves", again, in.Op, moves)
 		}
