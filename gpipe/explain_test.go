@@ -17,7 +17,10 @@ import (
 // A token or target out of range panics in a kernel, on a worker's thread. It is named by its
 // place in the batch and by the stage and task that found it.
 func TestTokenOutside(t *testing.T) {
+	untied := small
+	untied.model.Tied = false
 	every(t, func(t *testing.T, p Pipeline) {
+		p.Layers = untied.pipeline(t).Layers
 		vocab := int32(small.model.Vocab)
 		last := small.data(0).Examples() - 1
 		for _, c := range []struct {
@@ -25,11 +28,14 @@ func TestTokenOutside(t *testing.T) {
 			value int32
 			of    func(nn.Batch) nn.Tensor
 			stage int
+			parts int // of operations
 		}{
-			{"token", vocab, func(b nn.Batch) nn.Tensor { return b.Inputs[0] }, 0},
-			{"token", -1, func(b nn.Batch) nn.Tensor { return b.Inputs[0] }, 0},
-			{"target", vocab, func(b nn.Batch) nn.Tensor { return b.Targets[0] }, 2},
+			{"token", vocab, func(b nn.Batch) nn.Tensor { return b.Inputs[0] }, 0, 1},
+			{"token", -1, func(b nn.Batch) nn.Tensor { return b.Inputs[0] }, 0, 2},
+			{"target", vocab, func(b nn.Batch) nn.Tensor { return b.Targets[0] }, 2, 1},
+			{"target", vocab, func(b nn.Batch) nn.Tensor { return b.Targets[0] }, 2, 2},
 		} {
+			p.Tensor, p.Blocks = c.parts, c.parts
 			b := small.data(0)
 			ids := c.of(b)
 			ids.I32[len(ids.I32)-2] = c.value

@@ -132,7 +132,11 @@ func scored(p *program.Program, each int64, dropped bool) (bytes int64) {
 func masks(p *program.Program) (bytes int64) {
 	for i := range p.Instrs {
 		if strings.HasPrefix(p.Instrs[i].Op, "dropout") {
-			bytes += p.Instrs[i].Cost.Elems
+			for m := range p.Instrs[i].Moves() {
+				if m.Written {
+					bytes += m.Elems
+				}
+			}
 		}
 	}
 	return bytes

@@ -75,7 +75,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	for _, parts := range []nn.Parts{{Count: 2}, {Count: 8}, {Count: 4, Sequence: true}} {
 		part, n := partLayer(t, parts, program.Storage{}), int64(parts.Count)
 		for _, of := range [][2]*program.Program{{whole.Forward, part.Forward}, {whole.Backward, part.Backward}} {
-			testkit.Equal(t, n*of[1].Cost().FLOPs, of[0].Cost().FLOPs, "%+v, %s", parts, of[0].Name)
+			testkit.Equal(t, n*of[1].FLOPs(), of[0].FLOPs(), "%+v, %s", parts, of[0].Name)
 		}
 		if own, alike := divided(clusterLM(t, parts)); n*own != ownWhole || alike != alikeWhole {
 			t.Errorf("%+v: %d parameters divided, %d alike: want %d/T and %d", parts, own, alike, ownWhole, alikeWhole)

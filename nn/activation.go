@@ -22,31 +22,25 @@ const (
 )
 
 func (a Activation) String() string {
-	if int(a) < len(activationNames) {
-		return activationNames[a]
+	if a.valid() {
+		return activations[a].name
 	}
 	return fmt.Sprintf("Activation(%d)", uint8(a))
 }
 
-var activationNames = [...]string{"linear", "relu", "gelu", "sigmoid", "tanh", "softplus"}
-
 // valid reports whether a is one of the constants above.
-func (a Activation) valid() bool { return int(a) < len(activationNames) }
+func (a Activation) valid() bool { return int(a) < len(activations) }
 
-func (a Activation) apply(t *Trace, x *graph.Node) *graph.Node {
-	switch a {
-	case ReLU:
-		return t.ReLU(x)
-	case GELU:
-		return t.GELU(x)
-	case Sigmoid:
-		return t.Sigmoid(x)
-	case Tanh:
-		return t.Tanh(x)
-	case Softplus:
-		return t.Map(softplus, x)
-	}
-	return x
+var activations = [...]struct {
+	name  string
+	apply func(t *Trace, x *graph.Node) *graph.Node
+}{
+	{"linear", func(_ *Trace, x *graph.Node) *graph.Node { return x }},
+	{"relu", (*Trace).ReLU},
+	{"gelu", (*Trace).GELU},
+	{"sigmoid", (*Trace).Sigmoid},
+	{"tanh", (*Trace).Tanh},
+	{"softplus", func(t *Trace, x *graph.Node) *graph.Node { return t.Map(softplus, x) }},
 }
 
 // softplus does not overflow for large x.

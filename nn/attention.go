@@ -1,11 +1,12 @@
 package nn
 
 import (
+	"cmp"
 	"path"
+	"slices"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
-	"gpipebench/nn/philox"
 )
 
 // AttentionConfig describes a multi-head attention.
@@ -31,34 +32,18 @@ func NewAttention(name string, c AttentionConfig) (l Layer) {
 	defer refused(&l, name)
 	wantPositive("attention", name, "Dim", c.Dim)
 	wantPositive("attention", name, "Heads", c.Heads)
-	if c.HeadDim == 0 {
-		if c.Dim%c.Heads != 0 {
-			misuse("attention", name, "%d heads do not divide Dim %d: set HeadDim", c.Heads, c.Dim)
-		}
-		c.HeadDim = c.Dim / c.Heads
-	}
-	wantPositive("attention", name, "HeadDim", c.HeadDim)
-
+	c.HeadDim = headDim("attention", name, c.Dim, c.Heads, c.HeadDim)
 	inner := c.Heads * c.HeadDim
-	project := func(which string, count int) *Dense {
-		init := c.Init
-		if init == nil {
-			init = func(r *philox.Stream, _ graph.Shape, dst []float32) {
-				uniform(r, glorotLimit(c.Dim, inner), dst)
-			}
-		}
+	init := orInit(c.Init, glorot(c.Dim, inner))
+	project := func(which string, count int) Layer {
 		return NewDense(path.Join(name, which), DenseConfig{In: c.Dim, Out: count * inner, Init: init}).byColumns(count, c.Heads)
 	}
-	projections := []*Dense{project("qkv", 3)} // of the tensors that come in
+	projections := []Layer{project("qkv", 3)} // of the tensors that come in
 	if c.Cross {
-		projections = []*Dense{project("q", 1), project("kv", 2)}
+		projections = []Layer{project("q", 1), project("kv", 2)}
 	}
 	out := NewDense(path.Join(name, "out"), DenseConfig{In: inner, Out: c.Dim, Init: c.Init}).byRows(c.Heads)
 	attention := op.Attention{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
-	var params []*Param
-	for _, p := range append(projections, out) {
-		params = append(params, p.Params()...)
-	}
 	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
 		lengths := wantLengths("attention", name, in, len(projections), c.Padded)
 		var operands []*graph.Node
@@ -69,5 +54,15 @@ func NewAttention(name string, c AttentionConfig) (l Layer) {
 			operands = append(operands, lengths)
 		}
 		return out.Forward(t, t.Attention(attention, operands...))
-	}, params...)
+	}, ParamsOf(append(slices.Clip(projections), out)...)...)
+}
+
+// headDim is the width of a head, given that of the model, and its own or 0.
+func headDim(kind, name string, dim, heads, own int) int {
+	if own == 0 && dim%heads != 0 {
+		misuse(kind, name, "%d heads do not divide Dim %d: set HeadDim", heads, dim)
+	}
+	own = cmp.Or(own, dim/heads)
+	wantPositive(kind, name, "HeadDim", own)
+	return own
 }

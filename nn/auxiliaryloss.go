@@ -1,6 +1,10 @@
 package nn
 
-import "gpipebench/nn/graph"
+import (
+	"cmp"
+
+	"gpipebench/nn/graph"
+)
 
 // AuxiliaryLoss is the cross-entropy of a network's logits and, times a weight,
 // that of the logits of its auxiliary heads (Szegedy et al. 2015, section 5).
@@ -16,10 +20,7 @@ func (a AuxiliaryLoss) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node 
 	if len(out) == 0 {
 		misuse("auxiliary loss", "loss", "no logits come in")
 	}
-	weight := a.Weight
-	if weight == 0 {
-		weight = 0.4
-	}
+	weight := cmp.Or(a.Weight, 0.4)
 	if !(weight > 0) {
 		misuse("auxiliary loss", "loss", "Weight is %v, want more than 0", a.Weight)
 	}

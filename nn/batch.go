@@ -42,13 +42,9 @@ func (b Batch) Slice(from, to int) Batch {
 	return Batch{Inputs: sliceAll(b.Inputs, from, to), Targets: sliceAll(b.Targets, from, to), Count: b.Count}
 }
 
-func sliceAll(in []Tensor, from, to int) []Tensor {
-	if in == nil {
-		return nil
-	}
-	out := make([]Tensor, len(in))
-	for i, t := range in {
-		out[i] = t.slice(from, to)
+func sliceAll(in []Tensor, from, to int) (out []Tensor) {
+	for _, t := range in {
+		out = append(out, t.slice(from, to))
 	}
 	return out
 }

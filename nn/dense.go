@@ -56,6 +56,7 @@ func NewDense(name string, c DenseConfig) (l *Dense) {
 // byColumns says that parts can divide the results by units, whose number is given for one section;
 // and byRows that they can divide the inputs, whose results are then summands.
 func (d *Dense) byColumns(sections, units int) *Dense {
+	d.fit()
 	d.Weight.Split = graph.Split{Axis: d.axis(1), Sections: sections, Units: units}
 	if d.Bias != nil {
 		d.Bias.Split = graph.Split{Sections: sections, Units: units}
@@ -88,7 +89,7 @@ func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	if d.Bias != nil {
 		y = t.AddBias(y, t.Param(d.Bias))
 	}
-	return []*graph.Node{d.config.Activation.apply(t, y)}
+	return []*graph.Node{activations[d.config.Activation].apply(t, y)}
 }
 
 // orInit returns init, or instead if init is nil.

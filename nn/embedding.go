@@ -42,17 +42,7 @@ func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
 	wantPositive("embedding", name, "Vocab", c.Vocab)
 	wantPositive("embedding", name, "Dim", c.Dim)
 	wantPositive("embedding", name, "SeqLen", c.SeqLen)
-	shape := graph.Shape{c.Vocab, c.Dim}
-	switch table := c.Tied; {
-	case table == nil:
-		l.Table = l.own("table", Param{Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)})
-	case c.Init != nil:
-		misuse("embedding", name, "Init of a tied table")
-	case !slices.Equal(table.Shape, shape):
-		misuse("embedding", name, "tied to %s of shape %s, want %s", table.Name, table.Shape, shape)
-	default:
-		l.Table, l.params = table, []*Param{table}
-	}
+	l.Table = l.vocabulary("embedding", "table", c.Tied, graph.Shape{c.Vocab, c.Dim}, c.Init)
 	positions := Sinusoid()
 	if c.Plain {
 		positions = Zeros()
@@ -62,9 +52,21 @@ func NewEmbedding(name string, c EmbeddingConfig) (l *Embedding) {
 	return l
 }
 
-// vocabularyInit is the default for a (vocab, dim) matrix: an embedding's table
-// or a softmax's weight.
-func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(dim))) }
+// vocabulary is a (vocab, dim) matrix, an embedding's table or a softmax's weight: a layer's own, or the one that
+// it is tied to.
+func (n *named) vocabulary(kind, what string, tied *Param, shape graph.Shape, init Initializer) *Param {
+	switch {
+	case tied == nil:
+		normal := Normal(1 / math.Sqrt(float64(shape[1])))
+		return n.own(what, Param{Shape: shape, Init: orInit(init, normal), Split: byVocabulary(shape[0])})
+	case init != nil:
+		misuse(kind, n.name, "Init of a tied %s", what)
+	case !slices.Equal(tied.Shape, shape):
+		misuse(kind, n.name, "tied to %s of shape %s, want %s", tied.Name, tied.Shape, shape)
+	}
+	n.params = append(n.params, tied)
+	return tied
+}
 
 // byVocabulary divides a table, or a bias, by its rows of tokens.
 func byVocabulary(tokens int) graph.Split {

@@ -90,13 +90,7 @@ func unary(kind, name string, f func(t *Trace, x *graph.Node) *graph.Node) Layer
 // NewFlatten returns a layer that makes one row of each example: (n, ...) becomes
 // (n, elements).
 func NewFlatten(name string) Layer {
-	return unary("flatten", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Flatten(x) })
-}
-
-// NewReshape returns a layer that gives each example the dimensions dims. One of
-// them may be -1: what remains. Elements keep their row-major order.
-func NewReshape(name string, dims ...int) Layer {
-	return unary("reshape", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Reshape(x, dims...) })
+	return unary("flatten", name, (*Trace).Flatten)
 }
 
 // NewActivation returns a layer that applies an activation, element by element.
@@ -105,5 +99,5 @@ func NewActivation(name string, a Activation) (l Layer) {
 	if !a.valid() {
 		misuse("activation", name, "unknown activation %s", a)
 	}
-	return unary("activation", name, func(t *Trace, x *graph.Node) *graph.Node { return a.apply(t, x) })
+	return unary("activation", name, activations[a].apply)
 }

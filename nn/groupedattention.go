@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 
@@ -35,20 +36,12 @@ func NewGroupedAttention(name string, c GroupedAttentionConfig) (l Layer) {
 	defer refused(&l, name)
 	wantPositive(kind, name, "Dim", c.Dim)
 	wantPositive(kind, name, "Heads", c.Heads)
-	if c.KVHeads == 0 {
-		c.KVHeads = c.Heads
-	}
+	c.KVHeads = cmp.Or(c.KVHeads, c.Heads)
 	wantPositive(kind, name, "KVHeads", c.KVHeads)
 	if c.Heads%c.KVHeads != 0 {
 		misuse(kind, name, "KVHeads is %d, want a divisor of %d heads", c.KVHeads, c.Heads)
 	}
-	if c.HeadDim == 0 {
-		if c.Dim%c.Heads != 0 {
-			misuse(kind, name, "%d heads do not divide Dim %d: set HeadDim", c.Heads, c.Dim)
-		}
-		c.HeadDim = c.Dim / c.Heads
-	}
-	wantPositive(kind, name, "HeadDim", c.HeadDim)
+	c.HeadDim = headDim(kind, name, c.Dim, c.Heads, c.HeadDim)
 	if c.Angles == nil {
 		misuse(kind, name, "no Angles: want those of NewRotaryAngles")
 	}

@@ -29,14 +29,14 @@ func Ones() Initializer { return Constant(1) }
 // Uniform draws evenly from [-limit, limit).
 func Uniform(limit float64) Initializer {
 	return func(r *philox.Stream, _ graph.Shape, dst []float32) {
-		uniform(r, limit, dst)
+		r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (float64(2*r.Float64()) - 1)) })
 	}
 }
 
 // Normal draws normal numbers of mean 0.
 func Normal(stddev float64) Initializer {
 	return func(r *philox.Stream, _ graph.Shape, dst []float32) {
-		normal(r, stddev, dst)
+		r.Fill(dst, philox.NormalWords, func(r *philox.Stream) float32 { return float32(stddev * r.Normal()) })
 	}
 }
 
@@ -45,7 +45,7 @@ func Normal(stddev float64) Initializer {
 // out)).
 func GlorotUniform() Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
-		uniform(r, glorotLimit(fans(shape)), dst)
+		glorot(fans(shape))(r, shape, dst)
 	}
 }
 
@@ -54,7 +54,7 @@ func GlorotUniform() Initializer {
 func HeNormal() Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
 		in, _ := fans(shape)
-		normal(r, math.Sqrt(2/float64(in)), dst)
+		Normal(math.Sqrt(2/float64(in)))(r, shape, dst)
 	}
 }
 
@@ -112,12 +112,5 @@ func fans(shape graph.Shape) (in, out int) {
 	return receptive * shape[n-2], receptive * shape[n-1]
 }
 
-func glorotLimit(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
-
-func uniform(r *philox.Stream, limit float64, dst []float32) {
-	r.Fill(dst, philox.Float64Words, func(r *philox.Stream) float32 { return float32(limit * (float64(2*r.Float64()) - 1)) })
-}
-
-func normal(r *philox.Stream, stddev float64, dst []float32) {
-	r.Fill(dst, philox.NormalWords, func(r *philox.Stream) float32 { return float32(stddev * r.Normal()) })
-}
+// glorot is GlorotUniform with given fans.
+func glorot(in, out int) Initializer { return Uniform(math.Sqrt(6 / float64(in+out))) }

@@ -15,13 +15,13 @@ type PoolConfig struct {
 // NewMaxPool returns a layer that computes the largest value of each window of images:
 // (N, H, W, C) becomes (N, H', W', C).
 func NewMaxPool(name string, c PoolConfig) Layer {
-	return newPool("max pool", name, c, func(t *Trace, x *graph.Node, w op.Window) *graph.Node { return t.MaxPool(x, w) })
+	return newPool("max pool", name, c, (*Trace).MaxPool)
 }
 
 // NewAvgPool returns a layer that computes the mean of each window's pixels
 // inside the image: (N, H, W, C) becomes (N, H', W', C).
 func NewAvgPool(name string, c PoolConfig) Layer {
-	return newPool("average pool", name, c, func(t *Trace, x *graph.Node, w op.Window) *graph.Node { return t.AvgPool(x, w) })
+	return newPool("average pool", name, c, (*Trace).AvgPool)
 }
 
 func newPool(kind, name string, c PoolConfig, pool func(*Trace, *graph.Node, op.Window) *graph.Node) (l Layer) {

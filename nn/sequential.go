@@ -26,6 +26,19 @@ func Part(scope, name string, layers ...Layer) (l Layer) {
 	return &sequential{name, scope, layers}
 }
 
+// Cut returns one pipeline layer of the parts or, if fine, one for each, whose name is the whole's and the
+// part's. The paths are the same in both cuts, and so is every bit.
+func Cut(fine bool, name string, parts ...Layer) []Layer {
+	if !fine {
+		return []Layer{Sequential(name, parts...)}
+	}
+	var all []Layer
+	for _, p := range parts {
+		all = append(all, Part(name, name+"/"+p.Name(), p))
+	}
+	return all
+}
+
 type sequential struct {
 	name, scope string
 	layers      []Layer

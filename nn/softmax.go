@@ -41,17 +41,7 @@ func NewSoftmax(name string, c SoftmaxConfig) (l *Softmax) {
 	if c.SoftClip && c.ClipLogits == 0 {
 		misuse("softmax", name, "SoftClip without a limit, want ClipLogits above 0")
 	}
-	shape := graph.Shape{c.Vocab, c.Dim}
-	switch {
-	case c.Tied == nil:
-		l.Weight = l.own("weight", Param{Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim)), Split: byVocabulary(c.Vocab)})
-	case c.Init != nil:
-		misuse("softmax", name, "Init of a tied weight")
-	case len(c.Tied.Shape) != 2 || c.Tied.Shape[0] != c.Vocab || c.Tied.Shape[1] != c.Dim:
-		misuse("softmax", name, "tied to %s of shape %s, want %s", c.Tied.Name, c.Tied.Shape, shape)
-	default:
-		l.Weight, l.params = c.Tied, []*Param{c.Tied}
-	}
+	l.Weight = l.vocabulary("softmax", "weight", c.Tied, graph.Shape{c.Vocab, c.Dim}, c.Init)
 	if !c.NoBias {
 		l.Bias = l.own("bias", Param{Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true, Split: byVocabulary(c.Vocab)})
 	}

@@ -13,15 +13,7 @@ func KernelProfile() string { return kernel.Profile() }
 
 // VectorLanes returns the number of float32s in a vector of the kernels in use.
 func VectorLanes() int {
-	switch kernel.Profile() {
-	case "avx512":
-		return 16
-	case "avx2":
-		return 8
-	case "neon":
-		return 4
-	}
-	return 1
+	return max(1, map[string]int{"avx512": 16, "avx2": 8, "neon": 4}[kernel.Profile()])
 }
 
 // VectorBandwidth measures the bytes per second that are moved when a vector of

@@ -197,7 +197,7 @@ func (k *Kernels) product(d program.Dims, rate float64, elemBytes float64) float
 
 // aligned is the rate of a product, of those whose widths are multiples of the lanes.
 func (a *Accelerator) aligned(in *program.Instr, rate float64) float64 {
-	if a.Kernels.Unaligned > 0 && in.PaddedFLOPs(a.Lanes) != in.Cost.FLOPs {
+	if a.Kernels.Unaligned > 0 && in.PaddedFLOPs(a.Lanes) != in.FLOPs {
 		return min(rate, a.Kernels.Unaligned*a.Share("dense"))
 	}
 	return rate

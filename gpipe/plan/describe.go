@@ -73,7 +73,7 @@ func (p Config) describeFor(in Input, examples int, compiled bool) (d *Descripti
 	d = &Description{Params: nn.CountParams(p.Layers), OutsideContract: st.Function.Graph.OutsideContract()}
 	for i, l := range p.Layers {
 		info := LayerInfo{Name: l.Name()}
-		for _, n := range st.Layers[i].Out {
+		for _, n := range st.LayerOut[i] {
 			info.OutShape = append(info.OutShape, n.Shape[1:])
 		}
 		d.Layers = append(d.Layers, info)

@@ -87,7 +87,7 @@ func (p Config) DividedShare(in Input, parts, blocks int) (share float64, err er
 	defer Misfit(&err)
 	traced := trace.Layers(p.Layers, 0, p.Loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
 	st := program.CompileEvaluate(traced.Function, 1, program.Storage{})
-	all := st.Forward.Cost().FLOPs
+	all := st.Forward.FLOPs()
 	divided := int64(0)
 	for _, in := range st.Split(max(parts, 1), max(blocks, 1), nil).Forward.Instrs {
 		if in.Division == program.Divided || in.Division == program.InTurns {

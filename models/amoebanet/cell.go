@@ -54,11 +54,7 @@ func (c *cell) layer(output func(t *nn.Trace, h0, h1 *graph.Node) *graph.Node, o
 	}
 	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		h0, h1 := c.begin(t, in)
-		flow := []*graph.Node{output(t, h0, h1), in[0]}
-		if len(in) > 2 {
-			flow = append(flow, in[2:]...)
-		}
-		return flow
+		return append([]*graph.Node{output(t, h0, h1), in[0]}, in[min(2, len(in)):]...)
 	}, nn.ParamsOf(append(parts, operations...)...)...)
 }
 

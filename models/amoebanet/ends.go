@@ -1,6 +1,8 @@
 package amoebanet
 
 import (
+	"slices"
+
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -60,6 +62,6 @@ func (b *builder) auxiliary() nn.Layer {
 		if !t.Train {
 			return in
 		}
-		return append(in[:len(in):len(in)], head.Forward(t, t.ReLU(in[0]))...)
+		return append(slices.Clip(in), head.Forward(t, t.ReLU(in[0]))...)
 	}, head.Params()...)
 }

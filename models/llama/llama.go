@@ -161,7 +161,6 @@ var published = map[string]string{
 //
 // as one pipeline layer or, if fine, as two.
 func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
-	name := fmt.Sprintf("layer%d", i+1)
 	half := func(norm string, l nn.Layer) nn.Layer { return residual(c.norm(norm), nn.Divided(c.Parts, l)) }
 	attention := half("norm1", nn.NewGroupedAttention("attention", nn.GroupedAttentionConfig{
 		Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Angles: angles, Init: c.init(),
@@ -174,15 +173,12 @@ func newLayer(i int, c Config, angles *nn.Param) []nn.Layer {
 			p.Published = fmt.Sprintf("model.layers.%d.%s", i, published[p.Name])
 		}
 	}
-	if c.Fine {
-		return []nn.Layer{nn.Part(name, name+"/attention", attention), nn.Part(name, name+"/feedforward", feedForward)}
-	}
-	return []nn.Layer{nn.Sequential(name, attention, feedForward)}
+	return nn.Cut(c.Fine, fmt.Sprintf("layer%d", i+1), attention, feedForward)
 }
 
-// residual makes one residual branch, x + branch(norm(x)).
+// residual makes one residual branch, x + branch(norm(x)), with the branch's name.
 func residual(norm *nn.RMSNorm, branch nn.Layer) nn.Layer {
-	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return nn.Func(branch.Name(), func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		nn.WantTuple("residual", "", in, 1)
 		h := branch.Forward(t, norm.Forward(t, in[0])...)
 		return []*graph.Node{t.Add(in[0], h[0])}

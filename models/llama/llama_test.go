@@ -162,7 +162,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 		}
 		traced := trace.Layers(layers[1:2], 1, nil, []graph.Type{{Shape: shape, DType: graph.F32}}, nil, true)
 		st := program.Compile(traced.Function, []bool{true}, true, 1, program.Storage{})
-		return st.Forward.Cost().FLOPs, st.Backward.Cost().FLOPs
+		return st.Forward.FLOPs(), st.Backward.FLOPs()
 	}
 	wantForward, wantBackward := flops(whole)
 	for _, parts := range []nn.Parts{{Count: 2}, {Count: 4, Sequence: true}} {

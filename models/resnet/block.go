@@ -57,13 +57,7 @@ func (c Config) block(b block) []nn.Layer {
 		}, layer.Params()...))
 	}
 	parts = append(parts, c.merge(fmt.Sprintf("conv%d", len(kernels)), kernels[len(kernels)-1], b))
-	if !c.Fine {
-		return []nn.Layer{nn.Sequential(b.name, parts...)}
-	}
-	for i, part := range parts {
-		parts[i] = nn.Part(b.name, b.name+"/"+part.Name(), part)
-	}
-	return parts
+	return nn.Cut(c.Fine, b.name, parts...)
 }
 
 // merge is the end of a block's branch: its last convolution, to which the shortcut is

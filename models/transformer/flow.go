@@ -21,9 +21,9 @@ const (
 //	x = x + dropout(branch(norm(x), its further inputs))
 //
 // where x is one member of the tuple, moves, and reads are the further inputs; the other
-// members are passed on unchanged.
+// members are passed on unchanged. It has the branch's name.
 func residual(moves member, norm *nn.LayerNorm, branch nn.Layer, dropout *nn.Dropout, reads ...member) nn.Layer {
-	return nn.Func("", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return nn.Func(branch.Name(), func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 		x := in[moves]
 		h := norm.Forward(t, x)
 		for _, m := range reads {

@@ -19,8 +19,5 @@ func newLayer(name string, c Config) []nn.Layer {
 	}
 	attention := half("norm1", "attention", nn.NewAttention("attention", nn.AttentionConfig{Dim: c.Dim, Heads: c.Heads / parts, HeadDim: c.Dim / c.Heads, Causal: true}))
 	feedForward := half("norm2", "feedforward", nn.NewFeedForward("feedforward", f))
-	if c.Fine {
-		return []nn.Layer{nn.Part(name, name+"/attention", attention), nn.Part(name, name+"/feedforward", feedForward)}
-	}
-	return []nn.Layer{nn.Sequential(name, attention, feedForward)}
+	return nn.Cut(c.Fine, name, attention, feedForward)
 }

@@ -63,7 +63,7 @@ func (c Config) Validate() error {
 	if err := divides(c.Parts, field{"Heads", c.Heads}, field{"FeedForward", c.FeedForward}, field{"Vocab", c.Vocab}, field{"SeqLen", c.SeqLen}); err != nil {
 		return err
 	}
-	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
+	return options(c.Activation, c.Dropout, c.ClipLogits)
 }
 
 // LM builds a language model: layers "embedding", "layer1", "layer2", ... and

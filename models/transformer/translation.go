@@ -62,11 +62,10 @@ func (c TranslationConfig) Validate() error {
 		return fmt.Errorf("transformer: Tie is %s, want %s", c.Tie, tieNames)
 	case c.Tie == TieAll && c.SourceVocab != c.TargetVocab:
 		return fmt.Errorf("transformer: Tie is all, but SourceVocab is %d and TargetVocab %d: want one vocabulary", c.SourceVocab, c.TargetVocab)
-	}
-	if c.SoftClip && c.ClipLogits == 0 {
+	case c.SoftClip && c.ClipLogits == 0:
 		return errors.New("transformer: SoftClip without a limit, want ClipLogits above 0")
 	}
-	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
+	return options(c.Activation, c.Dropout, c.ClipLogits)
 }
 
 func (c TranslationConfig) withDefaults() TranslationConfig {

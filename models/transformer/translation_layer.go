@@ -1,8 +1,6 @@
 package transformer
 
 import (
-	"path"
-
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -33,67 +31,42 @@ func translationEmbedding(c TranslationConfig) (l nn.Layer, table *nn.Param) {
 // encoderLayer is self-attention over the source's tokens and a feed-forward.
 // After the last one comes the norm of the decoder's input.
 func encoderLayer(name string, c TranslationConfig, last bool) []nn.Layer {
-	parts := []part{
+	parts := []nn.Layer{
 		c.attention("attention", source, nn.AttentionConfig{Padded: true}, lengths),
 		c.feedForward("feedforward", source),
 	}
 	if last {
-		parts = append(parts, part{"norm", func(at string) nn.Layer {
-			return on{source, nn.NewLayerNorm(at, nn.LayerNormConfig{Dim: c.Dim})}
-		}})
+		parts = append(parts, on{source, nn.NewLayerNorm("norm", nn.LayerNormConfig{Dim: c.Dim})})
 	}
-	return c.layer(name, parts...)
+	return nn.Cut(c.Fine, name, parts...)
 }
 
 // decoderLayer is causal self-attention over the target, attention from there
 // to the source's tokens, and a feed-forward (Vaswani et al. 2017, section 3.1).
 func decoderLayer(name string, c TranslationConfig) []nn.Layer {
-	return c.layer(name,
+	return nn.Cut(c.Fine, name,
 		c.attention("attention", target, nn.AttentionConfig{Causal: true}),
 		c.attention("cross", target, nn.AttentionConfig{Cross: true, Padded: true}, source, lengths),
 		c.feedForward("feedforward", target),
 	)
 }
 
-// part is a part of a layer: make builds it, given the path of its parameters
-// within the pipeline layer.
-type part struct {
-	name string
-	make func(at string) nn.Layer
-}
-
-// layer makes one pipeline layer of all parts or, if fine, one of each. In both
-// cases the parameters of a part have the path name/part.
-func (c TranslationConfig) layer(name string, parts ...part) []nn.Layer {
-	var all []nn.Layer
-	if c.Fine {
-		for _, p := range parts {
-			all = append(all, nn.Sequential(path.Join(name, p.name), p.make("")))
-		}
-		return all
-	}
-	for _, p := range parts {
-		all = append(all, p.make(p.name))
-	}
-	return []nn.Layer{nn.Sequential(name, all...)}
-}
-
 // attention returns the sub-layer of an attention with the given mask and kind.
-func (c TranslationConfig) attention(name string, moves member, a nn.AttentionConfig, reads ...member) part {
+func (c TranslationConfig) attention(name string, moves member, a nn.AttentionConfig, reads ...member) nn.Layer {
 	a.Dim, a.Heads, a.HeadDim = c.Dim, c.Heads, c.HeadDim
-	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewAttention(at, a), reads) }}
+	return c.sublayer(moves, nn.NewAttention(name, a), reads...)
 }
 
 // feedForward returns the sub-layer of a feed-forward.
-func (c TranslationConfig) feedForward(name string, moves member) part {
+func (c TranslationConfig) feedForward(name string, moves member) nn.Layer {
 	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward, Activation: c.Activation}
 	if c.ScaledInit {
 		f.ScaleLayers = 2 * c.Layers
 	}
-	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewFeedForward(at, f), nil) }}
+	return c.sublayer(moves, nn.NewFeedForward(name, f))
 }
 
-func (c TranslationConfig) sublayer(at string, moves member, branch nn.Layer, reads []member) nn.Layer {
-	norm := nn.NewLayerNorm(path.Join(at, "norm"), nn.LayerNormConfig{Dim: c.Dim})
-	return residual(moves, norm, branch, nn.NewDropout(path.Join(at, "dropout"), c.Dropout), reads...)
+func (c TranslationConfig) sublayer(moves member, branch nn.Layer, reads ...member) nn.Layer {
+	norm := nn.NewLayerNorm(branch.Name()+"/norm", nn.LayerNormConfig{Dim: c.Dim})
+	return residual(moves, norm, branch, nn.NewDropout(branch.Name()+"/dropout", c.Dropout), reads...)
 }

@@ -39,22 +39,15 @@ func positive(fields ...field) error {
 	return nil
 }
 
-// options are the settings that all models have besides their sizes.
-type options struct {
-	activation nn.Activation
-	dropout    float32
-	clipLogits float32
-}
-
-func (o options) validate() error {
-	if o.activation > nn.GELU {
-		return fmt.Errorf("transformer: Activation is %s, want relu or gelu", o.activation)
-	}
-	if !(o.dropout >= 0 && o.dropout < 1) {
-		return fmt.Errorf("transformer: Dropout is %v, want at least 0 and less than 1", o.dropout)
-	}
-	if !(o.clipLogits >= 0) {
-		return fmt.Errorf("transformer: ClipLogits is %v, want at least 0 (0: not limited)", o.clipLogits)
+// options checks the settings that all models have besides their sizes.
+func options(activation nn.Activation, dropout, clipLogits float32) error {
+	switch {
+	case activation > nn.GELU:
+		return fmt.Errorf("transformer: Activation is %s, want relu or gelu", activation)
+	case !(dropout >= 0 && dropout < 1):
+		return fmt.Errorf("transformer: Dropout is %v, want at least 0 and less than 1", dropout)
+	case !(clipLogits >= 0):
+		return fmt.Errorf("transformer: ClipLogits is %v, want at least 0 (0: not limited)", clipLogits)
 	}
 	return nil
 }

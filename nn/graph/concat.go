@@ -22,6 +22,9 @@ func init() {
 		return rules{
 			name: "concat",
 			infer: func(in []*Node) []Type {
+				if len(in) < 1 || len(in) > 8 {
+					misuse("concat", "%d inputs, want 1 to 8", len(in))
+				}
 				wantFloat("concat", in...)
 				first, width := in[0], 0
 				for _, n := range in {

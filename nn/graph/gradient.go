@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // ParamGrad is the gradient of one use of a parameter: Node is an output of a call that
 // accumulates. A parameter that several calls consume has one ParamGrad per
 // use, in the order of the calls; the update adds them in that order (the
@@ -36,8 +38,7 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 		add(o, douts[i])
 	}
 
-	for i := len(forward) - 1; i >= 0; i-- {
-		c := forward[i]
+	for _, c := range slices.Backward(forward) {
 		dout := make([]*Node, len(c.Out))
 		known := false
 		for j, o := range c.Out {
@@ -66,9 +67,7 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 		}
 	}
 	// Later calls were visited first; uses are numbered in the order of the calls.
-	for i, j := 0, len(params)-1; i < j; i, j = i+1, j-1 {
-		params[i], params[j] = params[j], params[i]
-	}
+	slices.Reverse(params)
 	for _, in := range ins {
 		dins = append(dins, grad[in.ID])
 	}

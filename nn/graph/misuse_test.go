@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"gpipebench/internal/testkit"
@@ -52,6 +53,7 @@ func TestOpsOfExamplesAreRefused(t *testing.T) {
 		"softmax: input ids":                                            func() { g.Softmax(ids) },
 		"sub: inputs":                                                   func() { g.Sub(x, g.Sum(x, 1)) },
 		"div: inputs":                                                   func() { g.Div(x, g.Sum(x, 1)) },
+		"concat: 9 inputs, want 1 to 8":                                 func() { g.Concat(slices.Repeat([]*graph.Node{x}, 9)...) },
 		"max: axis 0 of":                                                func() { g.Max(x, 0) },
 		"gather: index x":                                               func() { g.Gather(x, x) },
 		"gather: w f32(3,4) has no examples":                            func() { g.Gather(w, ids) },

@@ -1,6 +1,10 @@
 package graph
 
-import "gpipebench/nn/graph/op"
+import (
+	"slices"
+
+	"gpipebench/nn/graph/op"
+)
 
 // Enter is where x comes into an operation that the parts of a stage divide; Megatron-LM's f
 // (Shoeybi et al., arXiv 1909.08053, section 3), or its g of sequence parallelism (Korthikanti et
@@ -34,7 +38,7 @@ func init() {
 // gathered infers the type of all tokens from those of a part.
 func gathered(name string, p op.Parts) func(in []*Node) []Type {
 	return func(in []*Node) []Type {
-		shape := append(Shape{}, tokens(name, in[0])...)
+		shape := slices.Clone(tokens(name, in[0]))
 		if p.Sequence {
 			shape[1] *= p.Count
 		}
@@ -45,11 +49,11 @@ func gathered(name string, p op.Parts) func(in []*Node) []Type {
 // scattered infers the type of a part's tokens from those of all.
 func scattered(name string, p op.Parts) func(in []*Node) []Type {
 	return func(in []*Node) []Type {
-		shape := append(Shape{}, tokens(name, in[0])...)
-		if p.Sequence && shape[1]%p.Count != 0 {
-			misuse(name, "%d parts do not divide the tokens of %s", p.Count, in[0])
-		}
+		shape := slices.Clone(tokens(name, in[0]))
 		if p.Sequence {
+			if shape[1]%p.Count != 0 {
+				misuse(name, "%d parts do not divide the tokens of %s", p.Count, in[0])
+			}
 			shape[1] /= p.Count
 		}
 		return []Type{{shape, in[0].DType}}

@@ -61,8 +61,8 @@ func Hash(text string) uint64 {
 	return uint64(k[1])<<32 | uint64(k[0])
 }
 
-// Stream draws numbers one after another from one key, with the counters (n, 0,
-// hi). It starts from the counter 0. A Stream is a value and can be copied.
+// Stream draws numbers one after another from one key, with the counters (n,
+// index), of 64 bits each, n from 0. A Stream is a value and can be copied.
 type Stream struct {
 	key  Key
 	ctr  [4]uint32

@@ -23,7 +23,7 @@ func (c *compiler) fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 	}
 	steps := make([]*step, len(calls))
 	for i, call := range calls {
-		steps[i] = &step{call: call, in: call.In, out: call.Out}
+		steps[i] = stepOf(call)
 	}
 	return steps
 }
@@ -67,7 +67,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		var g graph.Graph
 		copied := g.Copy(n)
 		place[copied] = c.lastOut[i]
-		steps = append(steps, &step{call: copied.Call, in: []*graph.Node{n}, out: []*graph.Node{copied}})
+		steps = append(steps, stepOf(copied.Call))
 	}
 
 	last := make(map[*graph.Node]int, len(steps))
@@ -153,11 +153,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		p.Span = c.like.Span
 	}
 	for t, s := range steps {
-		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), Cost: c.store.cost(s, accumulates(s)), step: s, traits: s.traits(), store: c.store}
+		in := Instr{Op: s.call.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call), FLOPs: s.call.FLOPs(), step: s, traits: s.traits(), store: c.store}
 		in.starts = in.traits.starts && in.Accumulates() && c.store.convert(s, true) == nil
-		if in.idle() {
-			in.Cost = Cost{}
-		}
 		if s.last() != s.call {
 			in.Op += "+" + s.last().Name()
 		}

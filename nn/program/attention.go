@@ -27,11 +27,9 @@ func init() {
 		if o.Inverse {
 			sign = -1
 		}
-		t := traits{elementwise: true}
-		t.rows = &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
+		return traits{elementwise: true, rows: &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
 			kernel.Rotary(b.out[0], b.in[0], b.in[1], b.n, cols, o.HeadDim, b.first, time, sign)
-		}}
-		return t
+		}}}
 	})
 	// The inputs do, o, lse precede those of the attention.
 	register(func(o op.AttentionGrad, c *graph.Call) traits {
@@ -119,7 +117,7 @@ func (hs *heads) valid(in [][]float32, b int) int {
 	if !hs.padded {
 		return hs.shape.Keys
 	}
-	return max(0, min(hs.shape.Keys, int(ints(in[len(in)-1])[b])))
+	return int(ints(in[len(in)-1])[b])
 }
 
 func lowerAttention(o op.Attention, in []*graph.Node) (kernelFunc, int) {

@@ -35,38 +35,19 @@ func init() {
 	})
 	register(func(o op.BatchNormStats, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
-		return traits{kernel: plain(func(w *worker, in, out [][]float32, part, parts int) {
-			col0, col1 := share(cols, part, parts, align)
-			var tally []float64
-			if !w.env.Again {
-				tally = doubles(out[1])
-			}
-			kernel.BatchNormStats(out[0], in[0], tally, o.Rows, cols, o.Eps, col0, col1)
+		return traits{kernel: overColumns(cols, func(w *worker, in, out [][]float32, from, to int) {
+			kernel.BatchNormStats(out[0], in[0], w.tally(out[1]), o.Rows, cols, o.Eps, from, to)
 		})}
 	})
 	register(func(o op.BatchNorm, c *graph.Call) traits {
-		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-			relu := o.ReLU || b.step.act != nil
+		return normalised(c, o.ReLU, func(b stretch, cols int, relu bool) {
 			kernel.BatchNorm(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.n, cols, relu)
-		}}
-		if !o.ReLU {
-			t.fuse = fuseAddAndReLU
-		}
-		return t
+		})
 	})
 	register(func(o op.BatchNormEval, c *graph.Call) traits {
-		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols, 0, 0, 0, 0}, out: []int{cols}, run: func(b stretch) {
-			relu := o.ReLU || b.step.act != nil
+		return normalised(c, o.ReLU, func(b stretch, cols int, relu bool) {
 			kernel.BatchNormEval(b.out[0], b.in[0], b.addend(), b.in[1], b.in[2], b.in[3], b.in[4], b.n, cols, o.Eps, relu)
-		}}
-		if !o.ReLU {
-			t.fuse = fuseAddAndReLU
-		}
-		return t
+		})
 	})
 	register(func(o op.BatchNormGradSums, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
@@ -87,9 +68,8 @@ func init() {
 	register(func(_ op.BatchNormGradTotals, c *graph.Call) traits {
 		sums := c.In[0].Shape
 		rows, cols := sums[0]*kernel.NormChunk, sums.Last() // an upper bound: only the number of chunks matters
-		return traits{columns: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
-			col0, col1 := share(cols, part, parts, align)
-			kernel.BatchNormGradTotals(out[0], in[0], rows, cols, col0, col1)
+		return traits{columns: true, kernel: overColumns(cols, func(_ *worker, in, out [][]float32, from, to int) {
+			kernel.BatchNormGradTotals(out[0], in[0], rows, cols, from, to)
 		})}
 	})
 	register(func(o op.BatchNormGrad, c *graph.Call) traits {
@@ -111,6 +91,34 @@ func init() {
 				}
 			}), 0
 		}}
+	})
+}
+
+// normalised is a batch norm of rows, given what all rows share.
+func normalised(c *graph.Call, relu bool, run func(b stretch, cols int, relu bool)) traits {
+	rows, cols := matrix(c.In[0])
+	t := traits{elementwise: true, columns: true, rule: ownRows(c)}
+	t.rows = &byRow{rows: rows, in: make([]int, len(c.In)), out: []int{cols}, run: func(b stretch) { run(b, cols, relu || b.step.act != nil) }}
+	t.rows.in[0] = cols
+	if !relu {
+		t.fuse = fuseAddAndReLU
+	}
+	return t
+}
+
+// tally is where a forward function adds a micro-batch's statistics, nil if it has run before.
+func (w *worker) tally(out []float32) []float64 {
+	if w.env.Again {
+		return nil
+	}
+	return doubles(out)
+}
+
+// overColumns is a kernel that threads share by columns.
+func overColumns(cols int, f func(w *worker, in, out [][]float32, from, to int)) func(*step, bool, int) (kernelFunc, int) {
+	return plain(func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(cols, part, parts, align)
+		f(w, in, out, from, to)
 	})
 }
 

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"slices"
+
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/graph/op"
@@ -12,13 +14,8 @@ import (
 func init() {
 	register(func(o op.BatchNormTally, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
-		return traits{kernel: plain(func(w *worker, in, out [][]float32, part, parts int) {
-			col0, col1 := share(cols, part, parts, align)
-			var tally []float64
-			if !w.env.Again {
-				tally = doubles(out[1])
-			}
-			kernel.BatchNormTally(doubles(out[0]), tally, in[0], o.Rows, cols, col0, col1)
+		return traits{kernel: overColumns(cols, func(w *worker, in, out [][]float32, from, to int) {
+			kernel.BatchNormTally(doubles(out[0]), w.tally(out[1]), in[0], o.Rows, cols, from, to)
 		})}
 	})
 	register(func(_ op.BatchNormOverReplicas, _ *graph.Call) traits {
@@ -26,16 +23,14 @@ func init() {
 	})
 	register(func(o op.BatchNormWideStats, c *graph.Call) traits {
 		cols := c.Out[0].Shape.Last()
-		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
-			col0, col1 := share(cols, part, parts, align)
-			kernel.BatchNormWideStats(out[0], doubles(in[0]), o.Rows, cols, o.Eps, col0, col1)
+		return traits{kernel: overColumns(cols, func(_ *worker, in, out [][]float32, from, to int) {
+			kernel.BatchNormWideStats(out[0], doubles(in[0]), o.Rows, cols, o.Eps, from, to)
 		})}
 	})
 	register(func(_ op.BatchNormWideTotals, c *graph.Call) traits {
 		cols := c.In[0].Shape.Last()
-		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
-			col0, col1 := share(cols, part, parts, align)
-			kernel.BatchNormWideTotals(out[0], in[0], in[1], cols, col0, col1)
+		return traits{kernel: overColumns(cols, func(_ *worker, in, out [][]float32, from, to int) {
+			kernel.BatchNormWideTotals(out[0], in[0], in[1], cols, from, to)
 		})}
 	})
 }
@@ -131,8 +126,7 @@ func onlyFor(kept map[*graph.Node]bool, calls []*graph.Call, results []*graph.No
 		wanted[n] = true
 	}
 	only := map[*graph.Call]bool{}
-	for i := len(calls) - 1; i >= 0; i-- {
-		c := calls[i]
+	for _, c := range slices.Backward(calls) {
 		only[c] = true
 		for _, n := range c.Out {
 			if wanted[n] && !kept[n] {

@@ -376,8 +376,7 @@ func (c *compiler) place(s *Stage) {
 		s.Params = append(s.Params, o)
 		c.fixed[p] = o
 	}
-	all := append(append([]*graph.Node{}, c.f.In...), c.f.Feeds...)
-	tensors := c.inputs(In, all, &s.Span)
+	tensors := c.inputs(In, slices.Concat(c.f.In, c.f.Feeds), &s.Span)
 	s.In, s.Feeds = tensors[:len(c.f.In)], tensors[len(c.f.In):]
 }
 

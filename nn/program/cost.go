@@ -5,35 +5,11 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gpipebench/nn/graph"
 )
-
-// Cost is the amount of data that an instruction moves and of arithmetic that
-// it does.
-type Cost struct {
-	FLOPs int64 // 2 x multiply-adds of matrix products
-	Elems int64 // output elements: the work of instructions that are not products
-	Bytes int64 // of the operands, each read or written once
-}
-
-// cost returns the cost of a step, whose outputs are float32 if it accumulates.
-func (st *storage) cost(s *step, accumulates bool) Cost {
-	k := Cost{FLOPs: s.call.FLOPs()}
-	for _, n := range s.in {
-		k.Bytes += int64(n.Elems()) * st.dtype(n).Bytes()
-	}
-	for _, n := range s.out {
-		dt := st.dtype(n)
-		if accumulates {
-			dt = graph.F32
-		}
-		k.Bytes += int64(n.Elems()) * dt.Bytes()
-		k.Elems += int64(n.Elems())
-	}
-	return k
-}
 
 // idle reports whether the instruction leaves everything in its place: a value
 // gets another shape where it is.
@@ -56,7 +32,7 @@ func (in *Instr) Work() (flops, bytes int64) {
 	if in.Division == Exchange {
 		return 0, 2 * in.copied
 	}
-	flops = in.Cost.FLOPs
+	flops = in.FLOPs
 	for m := range in.Moves() {
 		bytes += m.Elems * m.ElemBytes
 	}
@@ -110,7 +86,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 	}
 }
 
-// PaddedFLOPs is Cost.FLOPs with the widths of products padded to a multiple of
+// PaddedFLOPs is FLOPs with the widths of products padded to a multiple of
 // lanes, as a matrix unit computes: both widths of a weight, in all three
 // products in which it occurs; the input and output channels of a convolution,
 // the channels of a depthwise one, which is one product of vectors for each tap;
@@ -137,7 +113,7 @@ func (in *Instr) Product() (kind string, least int) {
 // scores; zero: neither is known of it, as of a convolution.
 func (in *Instr) Dims() Dims { return in.traits.product.dims }
 
-// VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a
+// VectorFLOPs is FLOPs with the last dimension of the output padded to a
 // multiple of lanes, as this package's kernels compute: neighbours of a row are
 // in one vector.
 func (in *Instr) VectorFLOPs(lanes int) int64 {
@@ -146,7 +122,7 @@ func (in *Instr) VectorFLOPs(lanes int) int64 {
 }
 
 func (in *Instr) padded(lanes int, widths ...int) int64 {
-	flops := in.Cost.FLOPs
+	flops := in.FLOPs
 	if lanes <= 1 || flops == 0 {
 		return flops
 	}
@@ -193,18 +169,6 @@ func (in *Instr) Elementwise() bool { return in.traits.elementwise }
 // Ends reports whether a value in the workspace is dead after the instruction:
 // freed, or overwritten in place.
 func (in *Instr) Ends(o Operand) bool {
-	if o.Space != Workspace {
-		return false
-	}
-	for _, f := range in.frees {
-		if f.Off == o.Off {
-			return true
-		}
-	}
-	for _, w := range in.out {
-		if w == o {
-			return true
-		}
-	}
-	return false
+	freed := func(f Operand) bool { return f.Off == o.Off }
+	return o.Space == Workspace && (slices.ContainsFunc(in.frees, freed) || slices.Contains(in.out, o))
 }

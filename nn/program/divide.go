@@ -430,7 +430,7 @@ func (d *partwise) assemble(like *Program) {
 		for t := range p.Instrs {
 			p.Instrs[t].Division = d.ticks[t].Division
 			if all := d.ticks[t].flops; all != nil {
-				p.Instrs[t].Cost.FLOPs = all[part]
+				p.Instrs[t].FLOPs = all[part]
 			}
 		}
 		d.done = append(d.done, p)
@@ -441,7 +441,7 @@ func (d *partwise) assemble(like *Program) {
 			first.beside = append(first.beside, &p.Instrs[t])
 		}
 		for i := range d.ticks[t].copies {
-			first.copied += d.ticks[t].copies[i].size()
+			first.copied += d.ticks[t].copies[i].bytes()
 		}
 	}
 	if d.count > 1 {

@@ -172,17 +172,19 @@ func TestDividedStacks(t *testing.T) {
 	}
 }
 
+// work is that of all instructions.
+func work(p *program.Program) (flops, bytes int64) {
+	for i := range p.Instrs {
+		f, b := p.Instrs[i].Work()
+		flops, bytes = flops+f, bytes+b
+	}
+	return flops, bytes
+}
+
 // TestDividedWork: all parts together compute what the undivided network does, exactly, and
 // move no fewer bytes.
 func TestDividedWork(t *testing.T) {
 	testkit.NotRaced(t)
-	work := func(p *program.Program) (flops, bytes int64) {
-		for i := range p.Instrs {
-			f, b := p.Instrs[i].Work()
-			flops, bytes = flops+f, bytes+b
-		}
-		return flops, bytes
-	}
 	for name, n := range imageNetworks(t) {
 		whole := programtest.CompileLayers(t, n).Stage
 		for parts := 2; parts <= 4; parts++ {
@@ -190,7 +192,7 @@ func TestDividedWork(t *testing.T) {
 			for i, p := range []*program.Program{divided.Forward, divided.Keep, divided.Backward} {
 				one := []*program.Program{whole.Forward, whole.Keep, whole.Backward}[i]
 				wantFLOPs, least := work(one)
-				testkit.Equal(t, one.Cost().FLOPs, wantFLOPs, "%s, %s: %d FLOPs, its costs have", name, one.Name, wantFLOPs)
+				testkit.Equal(t, one.FLOPs(), wantFLOPs, "%s, %s: %d FLOPs, its costs have", name, one.Name, wantFLOPs)
 				if flops, bytes := work(p); flops != wantFLOPs || bytes < least {
 					t.Errorf("%s, %s in %d parts: %d FLOPs and %d bytes, want %d and at least %d", name, one.Name, parts, flops, bytes, wantFLOPs, least)
 				}

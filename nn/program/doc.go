@@ -37,7 +37,7 @@
 // run in ascending order. If there are several groups, no I of a group may run before the
 // last W of the group before it.
 //
-// No kernel of package graph computes gradients of weights and of activations at once, so
+// No kernel here computes gradients of weights and of activations at once, so
 // every instruction of B is in exactly one of the two programs. An op of a caller with
 // such a kernel is refused.
 //

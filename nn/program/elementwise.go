@@ -95,11 +95,9 @@ func init() {
 
 	register(func(_ op.AddBias, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{elementwise: true, columns: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
+		return traits{elementwise: true, columns: true, rule: ownRows(c), rows: &byRow{rows: rows, in: []int{cols, 0}, out: []int{cols}, run: func(b stretch) {
 			kernel.AddBias(b.out[0], b.in[0], b.in[1], b.n, cols, cols)
-		}}
-		return t
+		}}}
 	})
 	register(func(_ op.ColumnSum, c *graph.Call) traits {
 		_, cols := matrix(c.In[0])

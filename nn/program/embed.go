@@ -11,8 +11,7 @@ import (
 func init() {
 	register(func(o op.Embed, c *graph.Call) traits {
 		time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
-		t := traits{gathers: true}
-		t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, unit: time, run: func(b stretch) {
+		return traits{gathers: true, rows: &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, unit: time, run: func(b stretch) {
 			for i := 0; i < b.n; {
 				at := (b.first + i) % time
 				end := min(b.n, i+time-at)
@@ -23,17 +22,14 @@ func init() {
 				kernel.Embed(b.out[0][i*dim:end*dim], b.in[0], ints(b.in[1])[i:end], dim, o.Scale, positions, time)
 				i = end
 			}
-		}}
-		return t
+		}}}
 	})
 	register(func(o op.EmbedGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{scatters: true}
-		t.rows = &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+		return traits{scatters: true, rows: &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
 			from, to := shareColumns(cols, b.part, b.parts)
 			kernel.EmbedGrad(b.out[0], b.in[0], ints(b.in[1]), cols, from, to, o.Scale)
-		}}
-		return t
+		}}}
 	})
 }
 
@@ -66,15 +62,9 @@ func AddRows(table, rows []float32, ids []int32, dim, from, to int, scale float3
 	kernel.EmbedGrad(table, rows, ids, dim, from, to, scale)
 }
 
-// embeds returns the gradient of a table that a call computes as rows, if it is one.
-func embeds(call *graph.Call) (op.EmbedGrad, bool) {
-	o, ok := call.Op.(op.EmbedGrad)
-	return o, ok
-}
-
 // asRows sets what is known of a use before anything runs, if its gradient is rows.
 func (u *Use) asRows(gradient *graph.Node) {
-	if o, ok := embeds(gradient.Call); ok {
+	if o, ok := gradient.Call.Op.(op.EmbedGrad); ok {
 		u.Rows, u.Scale = gradient.Call.In[1].Elems(), o.Scale
 	}
 }
@@ -85,7 +75,7 @@ func (o *Options) offered(in *Instr, operands [][]float32) bool {
 	if o.Rows == nil || in.step == nil || len(in.out) == 0 || in.out[0].Space != Grads {
 		return false
 	}
-	if _, ok := embeds(in.step.last()); !ok {
+	if _, ok := in.step.last().Op.(op.EmbedGrad); !ok {
 		return false
 	}
 	dy := in.step.in[0]

@@ -31,14 +31,6 @@ type transfer struct {
 	narrow           bool
 }
 
-// bytes is what goes between the parts.
-func (t *transfer) bytes() int64 {
-	if t.to == t.from {
-		return 0
-	}
-	return t.size()
-}
-
 // goesOn makes the transfer do what another does as well, and reports whether it can: one of as much between
 // the same values, as far from the last.
 func (t *transfer) goesOn(o *transfer) bool {
@@ -56,8 +48,8 @@ func (t *transfer) goesOn(o *transfer) bool {
 	return true
 }
 
-// size is what is copied, in bytes.
-func (t *transfer) size() int64 {
+// bytes is what is copied.
+func (t *transfer) bytes() int64 {
 	if t.narrow {
 		return 2 * int64(t.floats) * int64(t.times)
 	}
@@ -138,7 +130,7 @@ func (x *exchange) end() {
 				call.In = append(call.In, n)
 			}
 		}
-		steps[part] = &step{call: call, in: call.In, out: call.Out}
+		steps[part] = stepOf(call)
 	}
 	x.d.tick(steps, tick{Division: Exchange, copies: x.copies, kind: x.kind})
 }

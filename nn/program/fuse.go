@@ -29,6 +29,9 @@ type step struct {
 	blocks        int  // into which parts that take turns cut its result; 0: they do not
 }
 
+// stepOf is a call alone.
+func stepOf(c *graph.Call) *step { return &step{call: c, in: c.In, out: c.Out} }
+
 // last returns the call that makes the step's results.
 func (s *step) last() *graph.Call {
 	switch {

@@ -25,10 +25,7 @@ type buffer struct {
 func pack(buffers []*buffer) (span int) {
 	order := slices.Clone(buffers)
 	slices.SortStableFunc(order, func(a, b *buffer) int {
-		if c := cmp.Compare(b.size, a.size); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.first, b.first)
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
 	})
 	steps := 0
 	for _, b := range buffers {

@@ -17,11 +17,9 @@ func init() {
 	})
 	register(func(_ op.LayerNormGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
-		t := traits{fuse: fuseAdd}
-		t.rows = &byRow{rows: rows, in: []int{cols, cols, 0, 2}, out: []int{cols}, run: func(b stretch) {
+		return traits{fuse: fuseAdd, rows: &byRow{rows: rows, in: []int{cols, cols, 0, 2}, out: []int{cols}, run: func(b stretch) {
 			kernel.LayerNormGrad(b.out[0], b.in[0], b.in[1], b.in[2], b.in[3], b.addend(), b.n, cols)
-		}}
-		return t
+		}}}
 	})
 	register(func(_ op.LayerNormParamGrad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])

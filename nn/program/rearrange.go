@@ -13,13 +13,11 @@ import (
 
 func init() {
 	register(func(o op.Sum, c *graph.Call) traits {
-		return traits{kernel: func(*step, bool, int) (kernelFunc, int) {
-			outer, n, inner := o.Dims(c.In[0].Shape)
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Sum(out[0][from*inner:to*inner], in[0][from*n*inner:to*n*inner], to-from, n, inner)
-			}, 0
-		}}
+		outer, n, inner := o.Dims(c.In[0].Shape)
+		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(outer, part, parts, 1)
+			kernel.Sum(out[0][from*inner:to*inner], in[0][from*n*inner:to*n*inner], to-from, n, inner)
+		})}
 	})
 	register(func(o op.Max, c *graph.Call) traits {
 		return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
@@ -54,14 +52,12 @@ func init() {
 	register(func(_ op.Gather, c *graph.Call) traits {
 		rows, taken := c.In[0].Shape[1], c.In[1].Shape[1]
 		each := c.In[0].Shape[2:].Elems()
-		t := traits{gathers: true}
-		t.rows = &byRow{rows: c.In[0].Shape[0], in: []int{rows * each, taken}, out: []int{taken * each}, run: func(b stretch) {
+		return traits{gathers: true, rows: &byRow{rows: c.In[0].Shape[0], in: []int{rows * each, taken}, out: []int{taken * each}, run: func(b stretch) {
 			for i, row := range ints(b.in[1]) {
 				x := b.in[0][i/taken*rows*each:][: rows*each : rows*each]
 				copy(b.out[0][i*each:(i+1)*each], x[int(row)*each:][:each])
 			}
-		}}
-		return t
+		}}}
 	})
 	register(func(o op.GatherGrad, c *graph.Call) traits {
 		taken, each := c.In[1].Shape[1], c.Out[0].Shape[2:].Elems()
@@ -75,32 +71,27 @@ func init() {
 		return traits{rows: r}
 	})
 	register(func(o op.Repeat, c *graph.Call) traits {
-		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
-			x := c.In[0].Shape
-			outer, inner := x[:o.Axis].Elems(), x[o.Axis:].Elems()
+		x := c.In[0].Shape
+		outer, inner := x[:o.Axis].Elems(), x[o.Axis:].Elems()
+		return traits{elementwise: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 			if outer == 1 { // a parameter: threads share the copies
-				return func(_ *worker, in, out [][]float32, part, parts int) {
-					from, to := share(o.N, part, parts, 1)
-					kernel.Repeat(out[0][from*inner:to*inner], in[0], 1, to-from, inner)
-				}, 0
+				from, to := share(o.N, part, parts, 1)
+				kernel.Repeat(out[0][from*inner:to*inner], in[0], 1, to-from, inner)
+				return
 			}
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Repeat(out[0][from*o.N*inner:to*o.N*inner], in[0][from*inner:to*inner], to-from, o.N, inner)
-			}, 0
-		}}
+			from, to := share(outer, part, parts, 1)
+			kernel.Repeat(out[0][from*o.N*inner:to*o.N*inner], in[0][from*inner:to*inner], to-from, o.N, inner)
+		})}
 	})
 	register(func(o op.Transpose, c *graph.Call) traits {
-		return traits{elementwise: true, kernel: func(*step, bool, int) (kernelFunc, int) {
-			x := c.In[0].Shape
-			outer, mid, inner := x[:o.A].Elems(), x[o.A+1:o.B].Elems(), x[o.B+1:].Elems()
-			a, b := x[o.A], x[o.B]
-			each := a * mid * b * inner
-			return func(_ *worker, in, out [][]float32, part, parts int) {
-				from, to := share(outer, part, parts, 1)
-				kernel.Transpose(out[0][from*each:to*each], in[0][from*each:to*each], to-from, a, mid, b, inner)
-			}, 0
-		}}
+		x := c.In[0].Shape
+		outer, mid, inner := x[:o.A].Elems(), x[o.A+1:o.B].Elems(), x[o.B+1:].Elems()
+		a, b := x[o.A], x[o.B]
+		each := a * mid * b * inner
+		return traits{elementwise: true, kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(outer, part, parts, 1)
+			kernel.Transpose(out[0][from*each:to*each], in[0][from*each:to*each], to-from, a, mid, b, inner)
+		})}
 	})
 	register(func(_ op.Reshape, c *graph.Call) traits {
 		t := unary(c, move)
@@ -143,21 +134,17 @@ func init() {
 	register(func(o op.Slice, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		width := o.To - o.From
-		t := traits{elementwise: true, gathers: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+		return traits{elementwise: true, gathers: true, rule: ownRows(c), rows: &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
 			kernel.CopyColumns(b.out[0], width, b.in[0][o.From:], cols, b.n, width)
-		}}
-		return t
+		}}}
 	})
 	register(func(o op.Pad, c *graph.Call) traits {
 		rows, cols := matrix(c.In[0])
 		width := c.Out[0].Shape.Last()
-		t := traits{elementwise: true, rule: ownRows(c)}
-		t.rows = &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
+		return traits{elementwise: true, rule: ownRows(c), rows: &byRow{rows: rows, in: []int{cols}, out: []int{width}, run: func(b stretch) {
 			kernel.Zero(b.out[0])
 			kernel.CopyColumns(b.out[0][o.Before:], width, b.in[0], cols, b.n, cols)
-		}}
-		return t
+		}}}
 	})
 }
 

@@ -29,8 +29,8 @@ const (
 // Instr is one kernel call.
 type Instr struct {
 	Op    string
-	Layer int // of the network
-	Cost  Cost
+	Layer int   // of the network
+	FLOPs int64 // 2 x multiply-adds of matrix products
 	// Division is what the parts of a divided stage do at it; Alone if there are none.
 	Division Division
 
@@ -50,13 +50,10 @@ type Instr struct {
 	copied int64
 }
 
-// Cost returns the sum of the costs of all instructions.
-func (p *Program) Cost() Cost {
-	var sum Cost
-	for _, in := range p.Instrs {
-		sum.FLOPs += in.Cost.FLOPs
-		sum.Elems += in.Cost.Elems
-		sum.Bytes += in.Cost.Bytes
+// FLOPs is the sum over all instructions.
+func (p *Program) FLOPs() (sum int64) {
+	for i := range p.Instrs {
+		sum += p.Instrs[i].FLOPs
 	}
 	return sum
 }

@@ -469,8 +469,7 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 	}
 	local := *in
 	local.step, local.kernel, local.traits = &s, nil, s.traits()
-	local.Cost = in.store.cost(&s, p.Division == Partial)
-	local.Cost.FLOPs = in.share(r, p, part)
+	local.FLOPs = in.share(r, p, part)
 	return &local
 }
 
@@ -478,5 +477,5 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 // halo's rows are among the operands.
 func (in *Instr) share(r rule, p Piece, part int) int64 {
 	height, own := int64(r.over.Shape[1]), p.Rows[part]
-	return in.Cost.FLOPs*int64(own.To)/height - in.Cost.FLOPs*int64(own.From)/height
+	return in.FLOPs*int64(own.To)/height - in.FLOPs*int64(own.From)/height
 }

@@ -110,7 +110,7 @@ func (c *compiler) assembleParts(s *Stage, p parts, dins []*graph.Node, accumula
 		g := graph.Graph{Layer: layer[n]}
 		copied := g.Copy(n)
 		input[copied] = between[n]
-		steps = append(steps, &step{call: copied.Call, in: []*graph.Node{n}, out: []*graph.Node{copied}})
+		steps = append(steps, stepOf(copied.Call))
 	}
 	c.consumable = [Spaces]bool{Residual: true}
 	s.Input = c.assemble(backwardInput, steps, dins, DIn, input, &s.Span)

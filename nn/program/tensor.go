@@ -1,6 +1,7 @@
 package program
 
 import (
+	"fmt"
 	"slices"
 
 	"gpipebench/nn/graph"
@@ -29,6 +30,17 @@ func (s slicing) on(axis int) slicing {
 
 // edge is the element of a section with which share i of n begins.
 func (s slicing) edge(i, n int) int { return min(s.units*i/n*s.width, s.length) }
+
+// owner is the part that has an element of the axis, of one section. It panics if none has, as a kernel of the
+// whole does.
+func (s slicing) owner(element, parts int) int {
+	for part := range parts {
+		if s.edge(part, parts) <= element && element < s.edge(part+1, parts) {
+			return part
+		}
+	}
+	panic(fmt.Sprintf("program: element %d of a divided axis of %d", element, s.length))
+}
 
 // slicingOf is how a parameter is divided where results are sums of blocks (1: they are not).
 func slicingOf(split graph.Split, shape graph.Shape, blocks int) slicing {

@@ -42,7 +42,7 @@ func (d *splitter) convInput(s *step, o op.ConvInputGrad, at slicing) bool {
 		if sum != dx { // which is not rounded
 			sum.Call, sum.Index = call, 0
 		}
-		steps[part] = &step{call: call, in: in, out: call.Out}
+		steps[part] = stepOf(call)
 	}
 	d.tick(steps, tick{Division: Divided})
 	switch {
@@ -77,8 +77,7 @@ func (d *splitter) scatter(layer int, summand, result *graph.Node) {
 				first: from * rows * width, stride: width, start: d.layout[result].edge(to, d.count), distance: columns,
 			})
 		}
-		in := []*graph.Node{&all}
-		steps[to] = &step{call: d.call(layer, d.treeOfParts(Rows{}), in, []*graph.Node{own}), in: in, out: []*graph.Node{own}}
+		steps[to] = stepOf(d.call(layer, d.treeOfParts(Rows{}), []*graph.Node{&all}, []*graph.Node{own}))
 	}
 	x.end()
 	d.tick(steps, tick{Division: Divided})

@@ -48,8 +48,7 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 		for part := range steps {
 			own := l
 			own.part = part
-			inputs := d.slices(in, part)
-			steps[part] = &step{call: d.call(layer, op.Local{Name: name, Of: of(own)}, inputs, []*graph.Node{out}), in: inputs, out: []*graph.Node{out}}
+			steps[part] = stepOf(d.call(layer, op.Local{Name: name, Of: of(own)}, d.slices(in, part), []*graph.Node{out}))
 			if division.Division == InTurns {
 				steps[part].adds, steps[part].blocks = true, d.count
 			}
@@ -85,25 +84,17 @@ func (d *splitter) crossEntropy(s *step, o op.CrossEntropy, at slicing) bool {
 		add(tick{Division: Divided}, "loss-sums", func(l partLoss) local { return lossSums{l} }, sums, logits, targets, numbers)
 		sums = spread(sums)
 	}
-	in := []*graph.Node{targets, numbers, sums}
-	d.tickAll(&step{call: d.call(layer, op.Local{Name: s.call.Name(), Of: lossOf{l}}, in, s.out), in: in, out: s.out})
+	d.tickAll(d.call(layer, op.Local{Name: s.call.Name(), Of: lossOf{l}}, []*graph.Node{targets, numbers, sums}, s.out))
 	return true
 }
 
-// largest is the row's largest logit, and owner the part that has its target.
+// largest is the row's largest logit.
 func (l *partLoss) largest(numbers []float32, row int) (largest float32) {
 	largest = float32(math.Inf(-1))
 	for part := range l.parts {
 		largest = max(largest, numbers[(part*l.rows+row)*lossStats])
 	}
 	return largest
-}
-
-func (l *partLoss) owner(target int) (part int) {
-	for target >= l.at.edge(part+1, l.parts) {
-		part++
-	}
-	return part
 }
 
 // mine are the part's columns.
@@ -190,7 +181,7 @@ func (l *partLoss) before(z []float32, first, row int, in [][]float32) (count fl
 	if t < 0 {
 		return 0
 	}
-	target := in[2][(l.owner(t)*l.rows+row)*lossStats+1]
+	target := in[2][(l.at.owner(t, l.parts)*l.rows+row)*lossStats+1]
 	for i, v := range z {
 		if class := first + i; class < t && !(v < target) || class > t && !(v <= target) {
 			count++
@@ -219,7 +210,7 @@ func (l lossOf) traits(*graph.Call) traits {
 		if t < 0 {
 			return
 		}
-		owner := l.owner(t)
+		owner := l.at.owner(t, l.parts)
 		numbers := in[1][(owner*l.rows+row)*lossStats:][:lossStats]
 		out[0][0] = kernel.Entropy(logSum, numbers[1], sum, l.at.length, l.Smoothing)
 		first := numbers[1] == largest && numbers[2] < largest

@@ -73,8 +73,7 @@ type partEmbed struct {
 
 func (o partEmbed) traits(c *graph.Call) traits {
 	time, dim := c.Out[0].Shape[1], c.Out[0].Shape[2]
-	t := traits{gathers: true}
-	t.rows = &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, run: func(b stretch) {
+	return traits{gathers: true, rows: &byRow{rows: c.In[1].Elems(), in: []int{0, 1, 0}[:len(c.In)], out: []int{dim}, run: func(b stretch) {
 		for i, id := range ints(b.in[1]) {
 			row := b.out[0][i*dim : (i+1)*dim]
 			if int(id) < o.from || int(id) >= o.to {
@@ -88,8 +87,7 @@ func (o partEmbed) traits(c *graph.Call) traits {
 			}
 			kernel.Embed(row, b.in[0], []int32{id - int32(o.from)}, dim, o.scale, positions, 1)
 		}
-	}}
-	return t
+	}}}
 }
 
 // partEmbedGrad adds the gradients of these tokens' rows.
@@ -100,23 +98,22 @@ type partEmbedGrad struct {
 
 func (o partEmbedGrad) traits(c *graph.Call) traits {
 	rows, cols := matrix(c.In[0])
-	t := traits{scatters: true}
-	t.rows = &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
+	return traits{scatters: true, rows: &byRow{rows: rows, in: []int{cols, 1}, out: []int{0}, adds: true, run: func(b stretch) {
 		from, to := shareColumns(cols, b.part, b.parts)
 		for i, id := range ints(b.in[1]) {
 			if int(id) >= o.from && int(id) < o.to {
 				kernel.EmbedGrad(b.out[0], b.in[0][i*cols:(i+1)*cols], []int32{id - int32(o.from)}, cols, from, to, o.scale)
 			}
 		}
-	}}
-	return t
+	}}}
 }
 
 // selectRows takes each of some rows from the part that has its token: its inputs are the rows of all
-// parts, one part's after another's, and all tokens. Part p has those from edges[p] on.
+// parts, one part's after another's, and all tokens, whose table is divided in the given way.
 type selectRows struct {
 	rows  Rows
-	edges []int
+	at    slicing
+	parts int
 }
 
 func (o selectRows) traits(c *graph.Call) traits {
@@ -124,10 +121,7 @@ func (o selectRows) traits(c *graph.Call) traits {
 	return traits{kernel: plain(func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(o.rows.Len(), part, parts, 1)
 		for i := from; i < to; i++ {
-			owner, id := 0, int(ints(in[1])[o.rows.From+i])
-			for id >= o.edges[owner+1] {
-				owner++
-			}
+			owner := o.at.owner(int(ints(in[1])[o.rows.From+i]), o.parts)
 			at := (owner*o.rows.Len() + i) * cols
 			copy(out[0][i*cols:(i+1)*cols], in[0][at:at+cols])
 		}

@@ -188,7 +188,7 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 		if out != product { // a sum that is not rounded
 			out.Call, out.Index = call, 0
 		}
-		return &step{call: call, in: in, out: call.Out}
+		return stepOf(call)
 	}
 	sum := product
 	if d.blocks > 1 && d.count > 1 || d.blocks == 1 && d.store.Rounded {
@@ -207,8 +207,7 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 		}
 		d.handBack(s.call.Layer, sum)
 		if sum != product {
-			call := d.call(s.call.Layer, op.Local{Name: "round", Of: roundSum{}}, []*graph.Node{sum}, []*graph.Node{product})
-			d.tickAll(&step{call: call, in: call.In, out: call.Out})
+			d.tickAll(d.call(s.call.Layer, op.Local{Name: "round", Of: roundSum{}}, []*graph.Node{sum}, []*graph.Node{product}))
 		}
 	} else {
 		steps := make([]*step, d.count)
@@ -232,16 +231,15 @@ func (d *splitter) contract(s *step, o op.MatMul, a slicing) {
 	in := product
 	for _, c := range []*graph.Call{s.bias, s.act} {
 		if c != nil {
-			call := d.call(c.Layer, c.Op, append([]*graph.Node{in}, c.In[1:]...), c.Out)
-			d.tickAll(&step{call: call, in: call.In, out: call.Out})
+			d.tickAll(d.call(c.Layer, c.Op, append([]*graph.Node{in}, c.In[1:]...), c.Out))
 			in = c.Out[0]
 		}
 	}
 }
 
-// tickAll adds a step that all parts do alike.
-func (d *splitter) tickAll(s *step) {
-	d.tick(slices.Repeat([]*step{s}, d.count), tick{Division: Everywhere})
+// tickAll adds a call that all parts do alike.
+func (d *splitter) tickAll(c *graph.Call) {
+	d.tick(slices.Repeat([]*step{stepOf(c)}, d.count), tick{Division: Everywhere})
 }
 
 // handBack copies a result that has gone through all parts, and then to the first, from the last one to
@@ -275,7 +273,7 @@ func (d *splitter) combine(layer int, summand, result *graph.Node, more []*graph
 			before.move(transfer{to: to, from: from, dst: &all, src: summand, floats: floats, times: 1, first: from * floats, start: rows[to].From * cols})
 		}
 		in := append([]*graph.Node{&all}, more...)
-		steps[to] = &step{call: d.call(layer, how(rows[to]), in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
+		steps[to] = stepOf(d.call(layer, how(rows[to]), in, []*graph.Node{&own}))
 	}
 	before.end()
 	d.tick(steps, tick{Division: Divided})
@@ -297,15 +295,14 @@ func (d *splitter) embed(s *step, o op.Embed, at slicing) bool {
 		return d.divided(s, nil, slicing{})
 	}
 	own := *s.out[0]
-	steps, edges := make([]*step, d.count), make([]int, d.count+1)
+	steps := make([]*step, d.count)
 	for part := range steps {
-		edges[part+1] = at.edge(part+1, d.count)
-		in := d.slices(s.in, part)
-		steps[part] = &step{call: d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: partEmbed{o.Scale, edges[part], edges[part+1]}}, in, []*graph.Node{&own}), in: in, out: []*graph.Node{&own}}
+		in, of := d.slices(s.in, part), partEmbed{o.Scale, at.edge(part, d.count), at.edge(part+1, d.count)}
+		steps[part] = stepOf(d.call(s.call.Layer, op.Local{Name: s.call.Name(), Of: of}, in, []*graph.Node{&own}))
 	}
 	d.tick(steps, tick{Division: Divided})
 	d.combine(s.call.Layer, &own, s.out[0], s.in[1:2], func(rows Rows) op.Local {
-		return op.Local{Name: "rows of parts", Of: selectRows{rows, edges}}
+		return op.Local{Name: "rows of parts", Of: selectRows{rows, at, d.count}}
 	})
 	return true
 }

@@ -14,14 +14,11 @@ import (
 // Stage is the trace of consecutive layers.
 type Stage struct {
 	Function program.Function
-	Params   []*nn.Param  // of Function.Params, in this order; tied ones once
-	Out      []graph.Type // the types of Function.Out
-	Layers   []LayerIO    // one per layer, without the loss
-	Moving   []nn.Moving  // of Function.Tallies, in this order
+	Params   []*nn.Param     // of Function.Params, in this order; tied ones once
+	Out      []graph.Type    // the types of Function.Out
+	LayerOut [][]*graph.Node // the results of each layer, without the loss
+	Moving   []nn.Moving     // of Function.Tallies, in this order
 }
-
-// LayerIO has the inputs and outputs of one layer of a stage.
-type LayerIO struct{ In, Out []*graph.Node }
 
 // Layers traces layers as one function. First is the index of layers[0] in the
 // network; loss is nil unless the last layer of the network is among them. In
@@ -72,7 +69,7 @@ func Into(g *graph.Graph, layers []nn.Layer, first int, loss nn.Loss, in, target
 				n.Name = "the output of layer " + l.Name()
 			}
 		}
-		s.Layers = append(s.Layers, LayerIO{flow, out})
+		s.LayerOut = append(s.LayerOut, out)
 		flow = out
 	}
 	if loss != nil {

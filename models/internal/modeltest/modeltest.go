@@ -25,9 +25,9 @@ func Trace(layers []nn.Layer, size, channels, images int, train bool) *trace.Sta
 
 // Flow lists each layer's name with the shapes of what it passes on.
 func Flow(layers []nn.Layer, s *trace.Stage) (lines []string) {
-	for i, io := range s.Layers {
+	for i, out := range s.LayerOut {
 		line := layers[i].Name()
-		for _, n := range io.Out {
+		for _, n := range out {
 			line += " " + n.Shape.String()
 		}
 		lines = append(lines, line)
