@@ -172,7 +172,7 @@ func TestDividedStacks(t *testing.T) {
 	}
 }
 
-// work is that of all instructions.
+// work adds up all instructions.
 func work(p *program.Program) (flops, bytes int64) {
 	for i := range p.Instrs {
 		f, b := p.Instrs[i].Work()
