@@ -71,8 +71,11 @@ func Percent(share float64, digits int) Value {
 	return Number("%."+strconv.Itoa(digits)+"f%%", 100*share)
 }
 
-// Share is a part of a whole in percent.
+// Share is a part of a whole in percent; of nothing it is Absent.
 func Share(part, whole float64) Value {
+	if whole == 0 {
+		return Absent
+	}
 	return Value{Text: units.FormatShare(part, whole), Numbers: []float64{100 * part / whole}}
 }
 

@@ -10,7 +10,7 @@ import (
 type FeedForwardConfig struct {
 	Dim        int         // width of the model, at least 1
 	Hidden     int         // width between the two layers, at least 1
-	Activation Activation  // ReLU or GELU; zero: ReLU
+	Activation Activation  // zero: ReLU
 	Init       Initializer // of both weights; nil: GlorotUniform
 	// ScaleLayers is the number of Transformer layers by which the initial
 	// values of both weights are scaled down, see [DepthScaled]; 0: they are

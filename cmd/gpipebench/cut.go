@@ -30,11 +30,8 @@ bytes that its device must hold. docs/howto.md has a few lines of PyTorch that w
 
 --out writes the stages of the best cut in the same form, for schedule --times.`,
 		RunE: does(func(_ context.Context, o *output) error {
-			if err := checkOutputs([2]string{"out", file}); err != nil {
+			if err := checkOutputs([][2]string{{"costs", c.Costs}}, [2]string{"out", file}); err != nil {
 				return err
-			}
-			if files.Same(file, c.Costs) {
-				return failure.Usagef("--costs and --out both name %s: want two files", file)
 			}
 			r, err := c.Run()
 			if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -45,13 +46,13 @@ func writeTimeline(name string, tl *timeline.Timeline) error {
 }
 
 // checkOutputs fails early if a file that flags name could not be written at the
-// end, or if two flags name the same file. Outputs are flags and the files that they
-// name, "" for none.
-func checkOutputs(outputs ...[2]string) error {
+// end, or if two flags name the same file. Inputs, which are read before, and outputs are flags and
+// the files that they name, "" for none.
+func checkOutputs(inputs [][2]string, outputs ...[2]string) error {
 	for i, o := range outputs {
-		for _, before := range outputs[:i] {
-			if o[1] != "" && files.Same(o[1], before[1]) {
-				return &failure.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
+		for _, other := range slices.Concat(inputs, outputs[:i]) {
+			if files.Same(o[1], other[1]) {
+				return failure.Usagef("--%s and --%s both name %s: want two files", other[0], o[0], o[1])
 			}
 		}
 		if err := files.CheckWritable(o[1]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ With --search all it searches what today's clusters have together: T, K, V, M, R
 ZeRO and recomputation, with weights in bf16, flash attention and sequence parallelism, if
 nothing else is said. The T devices of a stage are in one node, and micro-batches of one size.`,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := checkOutputs([2]string{"csv", csv}); err != nil {
+			if err := checkOutputs(nil, [2]string{"csv", csv}); err != nil {
 				return err
 			}
 			r, err := s.Run(ctx, o.progress)
@@ -105,8 +106,9 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 // forClusters sets what is not said of a search for today's clusters.
 func forClusters(cmd *cobra.Command, s *simulate.Planning, orders *string) error {
 	fs := cmd.Flags()
-	for name, of := range map[string]bool{"tensor": s.Search.Tensor, "zero": s.Search.Zero, "recompute": s.Search.Recompute} {
-		if of && !s.Search.All && fs.Changed(name) {
+	searched := map[string]bool{"tensor": s.Search.Tensor, "zero": s.Search.Zero, "recompute": s.Search.Recompute}
+	for _, name := range slices.Sorted(maps.Keys(searched)) {
+		if searched[name] && !s.Search.All && fs.Changed(name) {
 			return fmt.Errorf("--%s, and --search %s: want one of them", name, name)
 		}
 	}

@@ -30,7 +30,7 @@ runs are here alone.`,
   gpipebench records lars-epochs --results results/reference`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(experiments.IDs(), args[0]) {
-				return failure.Usagef("want one experiment of %s", strings.Join(experiments.IDs(), ", "))
+				return failure.Usagef("%q: want one experiment of %s", strings.Join(args, " "), strings.Join(experiments.IDs(), ", "))
 			}
 			id = args[0]
 			return nil

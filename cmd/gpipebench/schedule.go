@@ -34,7 +34,7 @@ With --search it looks for a schedule within a limit of memory, of one chunk a d
 and of two unless --chunks says how many, greedily and then by moving tasks: the same
 flags and seed find the same one.`,
 		RunE: does(func(_ context.Context, o *output) error {
-			if err := checkOutputs([2]string{"svg", svg}, [2]string{"html", html}); err != nil {
+			if err := checkOutputs(nil, [2]string{"svg", svg}, [2]string{"html", html}); err != nil {
 				return err
 			}
 			r, err := s.Run()

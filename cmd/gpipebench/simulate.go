@@ -32,7 +32,7 @@ memory and replays a step with the times that a roofline gives each operation: a
 shares of the peak rates that others have measured, where the accelerator's file
 has them, or with --peak at the peaks. It computes no values.`,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := checkOutputs([2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
+			if err := checkOutputs(nil, [2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
 				return err
 			}
 			r, err := s.Run(ctx)

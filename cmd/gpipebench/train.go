@@ -50,7 +50,12 @@ happened.
 
 ` + recipeUsage(),
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := checkOutputs(
+			inputs := [][2]string{{"schedule", t.Setup.ScheduleFile}}
+			_, named, _ := strings.Cut(t.Data, ":")
+			for name := range strings.SplitSeq(named, ",") {
+				inputs = append(inputs, [2]string{"data", name})
+			}
+			if err := checkOutputs(inputs,
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
 				[2]string{"translations", t.Translations},
 			); err != nil && !o.follows {

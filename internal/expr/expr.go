@@ -71,6 +71,15 @@ func (fs Functions) names(more Functions) string {
 // Check rejects an expression that cannot be evaluated whatever the functions
 // return.
 func (fs Functions) Check(text string) error {
+	return fs.check(text, func(name string) bool { return fs[name] != nil || builtin[name] != nil })
+}
+
+// CheckOpen is Check where functions without arguments, which stand as names, may be added later.
+func (fs Functions) CheckOpen(text string) error {
+	return fs.check(text, func(string) bool { return true })
+}
+
+func (fs Functions) check(text string, known func(name string) bool) error {
 	x, err := parser.ParseExpr(text)
 	if err != nil {
 		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
@@ -78,7 +87,11 @@ func (fs Functions) Check(text string) error {
 	var bad error
 	ast.Inspect(x, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case nil, *ast.BasicLit, *ast.BinaryExpr, *ast.ParenExpr, *ast.UnaryExpr, *ast.Ident:
+		case nil, *ast.BasicLit, *ast.BinaryExpr, *ast.ParenExpr, *ast.UnaryExpr:
+		case *ast.Ident:
+			if !known(n.Name) {
+				bad = fmt.Errorf("unknown name %s: want %s", n.Name, fs.names(nil))
+			}
 		case *ast.CallExpr:
 			if _, f := fs.named(n); f == nil {
 				bad = fmt.Errorf("%s is no function: want %s", text[n.Fun.Pos()-1:n.Fun.End()-1], fs.names(builtin))

@@ -32,11 +32,12 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`1 +`: "expected operand", `os.Exit(1)`: "want abs, fails, length, max, min, rising, span", `none(1)`: "none is no function", `func() {}()`: "is no function", `a[1]`: `"a[1]": want numbers`,
+		`1 +`: "expected operand", `os.Exit(1)`: "want abs, fails, length, max, min, rising, span", `none(1)`: "none is no function", `func() {}()`: "is no function", `a[1]`: `"a[1]": want numbers`, `1 < nine`: "unknown name nine: want fails, length",
 	} {
 		testkit.Fails(t, own.Check(text), want)
 	}
-	testkit.Equal(t, own.Check(`length("a") > fails()`), nil)
+	testkit.Equal(t, own.Check(`length("a") > fails`), nil)
+	testkit.Equal(t, own.CheckOpen("1 < nine"), nil)
 	testkit.Refused(own.Number("1 < 2"))(t, "is true: want a number")
 	testkit.Refused(own.Truth("1"))(t, "is 1: want true or false")
 }

@@ -77,7 +77,7 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 		{`"k", {x})'`, `"k", {y})'`, "claims.yaml:11:5: claims.0.check: measured:"},
 		{"{measured: ", "{guessed: ", `claims.yaml:11:5: claims.0.check: "guessed": want the basis of the evidence: measured, modelled, counted, arithmetic`},
 		{"what {x} is", "what {y} is", "claims.yaml:7:5: claims.0.claim"},
-		{"- {x: 2}", "- {x: one}", "claims.yaml:9:5: claims.0.paper"},
+		{"- {x: 2}", `- {x: '"one"'}`, "claims.yaml:9:5: claims.0.paper"},
 		{"- {x: 2}", "- {x: 2}\n      - {x: 2}", "claims.yaml:14:9: claims.0.each.1: this entry is there already, as entry 0: want each once"},
 		{"- {x: 2}", "- {x: 2}\n      - {x: 3}", "claims.yaml:4:5: claims.0.id: a is there twice"},
 		{"check: {measured:", "shows: {measured:", "claims.yaml:4:5: claims.0.check: want an expression"},

@@ -161,7 +161,7 @@ func (s *Spec) CheckForms(data any) *lab.Problem {
 				if text == "" {
 					continue
 				}
-				if err := of.Check(text); err != nil {
+				if err := of.CheckOpen(text); err != nil {
 					return lab.At(fmt.Errorf("%s: %w", text, err), append(at, name)...)
 				}
 			}
