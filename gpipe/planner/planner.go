@@ -271,7 +271,7 @@ func (s *Search) complete() error {
 	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
 		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
 	case s.onCluster() && slices.Contains(s.recomputes(), gpipe.RecomputeStage) && !s.alone().Used():
-		return errors.New("a search of T or ZeRO's stages, some of whose ways are not on a cluster: want weights of another precision than f32, or recomputation none, selective or full")
+		return errors.New("with T or ZeRO in float32, ways of one device a stage and one replica would be timed by another model than the others: want weights of another precision, or recomputation none, selective or full")
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want %d or more", all, parts)
 	case parts > 1 && splits:
