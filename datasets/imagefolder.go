@@ -47,7 +47,7 @@ const (
 // with black; a colour profile or an orientation in the file is ignored. A
 // file's first bytes, not its name, determine its format. Names that begin with
 // a dot are ignored, and so are links to another file in the folder of the
-// classes: they repeat an image, as most names in a theme of icons do, and could
+// classes, or in that of the other images: they repeat an image, as most names in a theme of icons do, and could
 // be held out while it is trained on. Any other file that is not an image is an
 // error, as are a class without images and fewer than two classes.
 func OpenImages(dir string, c Config) (*ImageSet, error) {
@@ -93,10 +93,10 @@ func listImages(dir string, share int) (classes []string, listed [2][]labelled, 
 		}
 		return classes, listed, err
 	}
-	if classes, listed[Train], err = listClasses(train); err != nil {
+	if classes, listed[Train], err = listClasses(train, held); err != nil {
 		return nil, listed, err
 	}
-	heldClasses, heldFiles, err := listClasses(held)
+	heldClasses, heldFiles, err := listClasses(held, train)
 	if err != nil {
 		return nil, listed, err
 	}
@@ -107,8 +107,8 @@ func listImages(dir string, share int) (classes []string, listed [2][]labelled, 
 	return classes, listed, nil
 }
 
-// listClasses returns the folders in dir and their files.
-func listClasses(dir string) (classes []string, listed []labelled, err error) {
+// listClasses returns the folders in dir and their files, without links into dir or others.
+func listClasses(dir string, others ...string) (classes []string, listed []labelled, err error) {
 	if classes, err = list(dir); err != nil {
 		return nil, nil, files.In("images", dir, err)
 	}
@@ -118,7 +118,7 @@ func listClasses(dir string) (classes []string, listed []labelled, err error) {
 	for i, class := range classes {
 		folder := filepath.Join(dir, class)
 		names, err := list(folder)
-		names = slices.DeleteFunc(names, func(name string) bool { return repeats(dir, filepath.Join(folder, name)) })
+		names = slices.DeleteFunc(names, func(name string) bool { return repeats(filepath.Join(folder, name), append(others, dir)) })
 		if err == nil && len(names) == 0 {
 			err = errors.New("empty, want PNG or JPEG images")
 		}
@@ -154,8 +154,8 @@ func list(folder string) ([]string, error) {
 	return names, nil
 }
 
-// repeats reports whether a file is a link to another one below dir.
-func repeats(dir, file string) bool {
+// repeats reports whether a file is a link to another one below any of some folders.
+func repeats(file string, dirs []string) bool {
 	info, err := os.Lstat(file)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return false
@@ -164,11 +164,14 @@ func repeats(dir, file string) bool {
 	if err != nil {
 		return false // reading it reports the error
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return false
-	}
-	below, err := filepath.Rel(dir, target)
-	return err == nil && filepath.IsLocal(below)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return false
+		}
+		below, err := filepath.Rel(dir, target)
+		return err == nil && filepath.IsLocal(below)
+	})
 }
 
 // holdOut holds out one image in share of every class, rounded up.

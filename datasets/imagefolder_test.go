@@ -182,6 +182,14 @@ func TestImageFolderLinks(t *testing.T) {
 		if err != nil || !slices.Equal(classes, before) || len(listed) != 5 {
 			t.Errorf("%s: %d images of %v, %v; want 5", name, len(listed), classes, err)
 		}
+		if part != "" { // held out, though it is trained on
+			testkit.NoError(t, os.Symlink("../../train/red/a.png", filepath.Join(dir, "val/red/z.png")))
+			_, parts, err := listImages(dir, 10)
+			testkit.NoError(t, err)
+			if slices.ContainsFunc(parts[HeldOut], func(f labelled) bool { return strings.HasSuffix(f.path, "z.png") }) {
+				t.Errorf("%v is held out, with a link to what is trained on", parts[HeldOut])
+			}
+		}
 		link("nowhere", "red/d.png")
 		testkit.Refused(OpenImages(dir, Config{}))(t, "red/d.png: no such file")
 	}
