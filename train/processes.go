@@ -51,7 +51,7 @@ func (p Processes) Find(s *Setup) (*Processes, error) {
 	if p.MPI {
 		p.world, err = cluster.Ranks()
 		if err == nil && p.world.Launcher == "" {
-			err = errors.New("--transport mpi: no engine has started this process: want mpirun -n P gpipebench, with the mpirun of " + mpi.Implementation)
+			err = failure.Usagef("--transport mpi: no engine has started this process: want mpirun -n P gpipebench, with the mpirun of %s", mpi.Implementation)
 		}
 	} else {
 		p.world, err = cluster.FromEnvironment()
