@@ -47,7 +47,7 @@ const (
 // with black; a colour profile or an orientation in the file is ignored. A
 // file's first bytes, not its name, determine its format. Names that begin with
 // a dot are ignored, and so are links to another file in the folder of the
-// classes, or in that of the other images: they repeat an image, as most names in a theme of icons do, and could
+// classes, or of the other split: they repeat an image, as most names in a theme of icons do, and could
 // be held out while it is trained on. Any other file that is not an image is an
 // error, as are a class without images and fewer than two classes.
 func OpenImages(dir string, c Config) (*ImageSet, error) {

@@ -96,21 +96,12 @@ func (tl *Timeline) Causes() []Idle {
 	}
 	// needed is the task of another device that a task, or what comes from the host, needs.
 	needed := func(e Event) (from task) {
-		if e.Kind == FromHost && e.Micro >= 0 {
-			back := 0
-			if e.Backward {
-				back = 1
-			}
-			if of := made[pieces.Index(e.Peer)][back]; e.Micro < len(of) {
-				from = of[e.Micro]
-			}
-			return from
-		}
-		if !e.Kind.Task() || e.Kind == BackwardWeights {
+		host := e.Kind == FromHost && e.Micro >= 0
+		if !host && (!e.Kind.Task() || e.Kind == BackwardWeights) {
 			return from
 		}
 		next, back := pieces.Piece(e.At)+1, 1
-		if e.Kind == Forward {
+		if e.Kind == Forward || host && !e.Backward {
 			next, back = next-2, 0
 		}
 		if next < 0 || next >= pieces.Len() {

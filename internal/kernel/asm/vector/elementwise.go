@@ -30,23 +30,19 @@ func (m machine) each(name, signature, doc string, prepare func() body) {
 }
 
 func elementwise(m machine) {
-	m.each("add", "func(dst, a, b []float32)", "sets dst to a + b.", func() body {
-		a, other := base("a"), base("b")
-		return func(b block, j int) reg.VecVirtual {
-			v := b.load(a, j)
-			VADDPS(b.load(other, j), v, v)
-			return v
-		}
-	})
-
-	m.each("mul", "func(dst, a, b []float32)", "sets dst to a * b.", func() body {
-		a, other := base("a"), base("b")
-		return func(b block, j int) reg.VecVirtual {
-			v := b.load(a, j)
-			VMULPS(b.load(other, j), v, v)
-			return v
-		}
-	})
+	for _, of := range []struct {
+		name, sign string
+		op         func(ops ...Op)
+	}{{"add", "+", VADDPS}, {"mul", "*", VMULPS}} {
+		m.each(of.name, "func(dst, a, b []float32)", "sets dst to a "+of.sign+" b.", func() body {
+			a, other := base("a"), base("b")
+			return func(b block, j int) reg.VecVirtual {
+				v := b.load(a, j)
+				of.op(b.load(other, j), v, v)
+				return v
+			}
+		})
+	}
 
 	m.each("addRelu", "func(dst, a, b []float32)", "sets dst to max(a + b, 0).", func() body {
 		a, other, zero := base("a"), base("b"), m.zero()
