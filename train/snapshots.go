@@ -252,14 +252,17 @@ func (k *keeper) spent() float64 { return k.seconds + time.Since(k.began).Second
 
 // ended is called with the outcome of a snapshot.
 func (k *keeper) ended(step int, err error) {
-	if err == nil {
+	outcome := fmt.Sprintf("no snapshot after step %d: %v; the training goes on, and older snapshots stay", step, err)
+	if older := errors.Is(err, snapshot.ErrOlder); err == nil || older {
 		k.whole = step
-		return
+		outcome = fmt.Sprintf("a snapshot after step %d, but %v", step, err)
+	} else {
+		k.failed++
 	}
-	if k.failed++; k.why == nil || reasonOf(k.why) != reasonOf(err) {
-		k.training.notice(fmt.Sprintf("no snapshot after step %d: %v; the training goes on, and older snapshots stay", step, err))
+	if err != nil && (k.why == nil || reasonOf(k.why) != reasonOf(err)) {
+		k.training.notice(outcome)
+		k.why = err
 	}
-	k.why = err
 }
 
 // reasonOf is what the system says of an error, whichever file it was of.

@@ -2,10 +2,12 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/snapshot"
 	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
@@ -47,4 +49,14 @@ func TestInterruptedOpen(t *testing.T) {
 		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
 	})
 	testkit.Is(t, err, context.Canceled)
+}
+
+// A snapshot counts where only those before it could not be removed.
+func TestSnapshotWithoutPruning(t *testing.T) {
+	var said string
+	k := &keeper{training: &Training{Notice: func(what string) { said = what }}}
+	k.ended(3, fmt.Errorf("%w: busy", snapshot.ErrOlder))
+	if k.whole != 3 || k.failed != 0 || said != "a snapshot after step 3, but older ones could not be removed: busy" {
+		t.Errorf("%d, %d failed, %q", k.whole, k.failed, said)
+	}
 }

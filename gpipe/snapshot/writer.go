@@ -82,12 +82,18 @@ func (w *Writer) Save(t *gpipe.Trainer, c Contents) error {
 	return nil
 }
 
+// ErrOlder is in the outcome of a snapshot that was written.
+var ErrOlder = errors.New("older ones could not be removed")
+
 func (w *Writer) write(c Contents) (err error) {
 	defer failure.Catch(&err)
 	if err := Write(w.dir, c); err != nil {
 		return err
 	}
-	return Prune(w.dir, c.State.Steps, w.keep)
+	if err := Prune(w.dir, c.State.Steps, w.keep); err != nil {
+		return fmt.Errorf("%w: %w", ErrOlder, err)
+	}
+	return nil
 }
 
 // Close waits until no snapshot is being written, and lets other writers in.

@@ -490,5 +490,11 @@ func readPrinted(text, unit string) (printed, bool) {
 // effect.
 func (p printed) isFactor() bool { return p.unit == 1 && p.letters == "" }
 
-// print prints a value in the figure's unit.
-func (p printed) print(x float64) string { return fmt.Sprintf("%.4g%s", x/p.unit, p.letters) }
+// print prints a value in the figure's unit, with four digits and no exponent that a count would not have.
+func (p printed) print(x float64) string {
+	text := fmt.Sprintf("%.4g", x/p.unit)
+	if rounded, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(rounded) >= 1e4 && math.Abs(rounded) < 1e15 {
+		text = strconv.FormatFloat(rounded, 'f', 0, 64)
+	}
+	return text + p.letters
+}

@@ -30,6 +30,9 @@ type Record struct {
 	Sources string `json:"sources,omitempty"` // in keys of earlier versions; has no meaning
 
 	Provenance *Provenance `json:"provenance,omitempty"` // of a session
+	// Fresh marks the first line of a log that was opened to measure anew: samples of its key before it do
+	// not count, also if not all of them were measured again.
+	Fresh bool `json:"fresh,omitempty"`
 
 	Sample string   `json:"sample,omitempty"` // name of a sample
 	Seed   uint64   `json:"seed,omitempty"`
@@ -106,7 +109,7 @@ var FileKind = files.Kind{What: "records", Bytes: 256 << 20}
 func File(dir, experiment string) string { return filepath.Join(dir, "records", experiment+".jsonl") }
 
 // Open reads the samples of a key from a records file, and opens the file to append to
-// it. If fresh, the samples do not count. No other process may have the file open so.
+// it. If fresh, the samples do not count, and no longer once the log has written a line. No other process may have the file open so.
 func Open(name string, k Key, fresh bool) (*Log, error) {
 	l := New(k)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -128,7 +131,7 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 		f.Close()
 		return nil, err
 	}
-	l.file, l.out = f, f
+	l.file, l.out, l.fresh = f, f, fresh
 	l.Reused = len(l.Names)
 	if fresh {
 		if err := l.forget(); err != nil {
@@ -248,6 +251,9 @@ func (l *Log) read(f *os.File, name string) (all []line, rest []byte, err error)
 func (l *Log) accept(all []line, name string, want func(*Record) bool) {
 	var unknown []int
 	for _, r := range all {
+		if r.Fresh && want(r.Record) {
+			unknown, l.Names, l.Samples = nil, nil, map[string]*Record{}
+		}
 		switch {
 		case !want(r.Record):
 		case r.Provenance == nil && l.sessions[r.Session] == nil:

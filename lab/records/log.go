@@ -39,6 +39,7 @@ type Log struct {
 	Taken   int
 
 	file     *os.File
+	fresh    bool                           // the next line is the first of a log that measures anew
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
 	process  Process                        // this one, as a session's line names it
 	begun    time.Time                      // with the experiment
@@ -151,6 +152,7 @@ func rounded(seconds float64) float64 { return math.Round(100*seconds) / 100 }
 
 // write writes a record's line in one piece, and takes the record in.
 func (l *Log) write(r *Record) error {
+	r.Fresh, l.fresh = l.fresh, false
 	if l.out != nil {
 		line, err := r.Encode()
 		if err != nil {

@@ -83,6 +83,13 @@ func TestRecords(t *testing.T) {
 		t.Errorf("behind a torn line: no sample d, or %d samples; torn %q, damaged %q", l.Reused, l.Torn, l.Damaged)
 	}
 	l.Close()
+
+	// Samples from before one that measured anew do not count, also if not all were measured again.
+	fresh = testkit.Must(Open(name, k, true))(t)
+	testkit.NoError(t, fresh.Add("c", 7, sample{}))
+	fresh.Close()
+	add(k, "d")
+	testkit.EqualAll(t, testkit.Must(Load(name, "e"))(t).Names, []string{"c", "d"}, "samples after an interrupted --fresh")
 }
 
 // What a record says is what was written, or it is refused.
