@@ -112,7 +112,7 @@ var Verdicts = []VerdictMeaning{
 	{Holds, "a trend is seen here too, or an extension is true here"},
 	{DoesNotHold, "an extension is not true here"},
 	{Agrees, "small networks or modelled devices show what the paper says"},
-	{Disagrees, "small networks or modelled devices show the opposite of what the paper says"},
+	{Disagrees, "small networks or modelled devices do not show what the paper says"},
 	{NoDifference, "small networks: the difference is smaller than the margin that matters"},
 	{Undecided, "small networks were trained, and these seeds leave it open: an effect below the one named could not be seen"},
 	{CannotTell, "small networks were trained, and they cannot decide it, for the reason given"},
