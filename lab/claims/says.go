@@ -27,7 +27,7 @@ func (v *Verification) Says() string {
 	}
 	var says []string
 	if n := of(Ratio); n > 0 {
-		says = append(says, fmt.Sprintf("The paper prints %d ratios. Ours are within tolerance in %d cases and outside it in %d; in %d the paper's figure lies within our range over the settings it leaves open, and in %d our interval spans the limit of the tolerance.",
+		says = append(says, fmt.Sprintf("The paper prints %d ratios. Ours are within tolerance in %d cases and outside it in %d; in %d the paper's figure is within our range over what it leaves open, and in %d our interval spans the limit.",
 			n, of(Ratio, Reproduced), of(Ratio, Differs), of(Ratio, Unstated), of(Ratio, NotDecided)))
 	}
 	if of(Count) > 0 && of(Trend) > 0 {
@@ -40,7 +40,7 @@ func (v *Verification) Says() string {
 		}
 	}
 	if n := of(StandIn); n > 0 {
-		says = append(says, fmt.Sprintf("%d claims can only be tested with small networks or on modelled devices: %d agree with the paper, %d disagree, %d show no difference, %d have intervals too wide to decide, and %d cannot be judged here.",
+		says = append(says, fmt.Sprintf("%d claims can be tested only on small networks or modelled devices: %d agree with the paper, %d disagree, %d show no difference, %d have intervals too wide to decide, and %d cannot be judged here.",
 			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided), of(StandIn, CannotTell)))
 	}
 	if waiting > 0 {

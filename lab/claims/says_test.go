@@ -25,8 +25,8 @@ func TestSays(t *testing.T) {
 	v.count()
 	says := v.Says()
 	testkit.Has(t, says,
-		"The paper prints 4 ratios. Ours are within tolerance in 1 cases and outside it in 1; in 1 the paper's figure lies within our range over the settings it leaves open, and in 1 our interval",
-		"Counts reproduced: 1 of 2. Trends that hold: all 1.", "6 claims can only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 have intervals too wide to decide, and 1 cannot be judged", "1 more await")
+		"The paper prints 4 ratios. Ours are within tolerance in 1 cases and outside it in 1; in 1 the paper's figure is within our range over what it leaves open, and in 1 our interval",
+		"Counts reproduced: 1 of 2. Trends that hold: all 1.", "6 claims can be tested only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 have intervals too wide to decide, and 1 cannot be judged", "1 more await")
 	testkit.Equal(t, len(v.InSmall().Rows), 8, "in small")
 	if v.Counts[Disagrees] != 3 || v.Facts[Disagrees] != 2 {
 		t.Errorf("%d claims disagree, %d facts", v.Counts[Disagrees], v.Facts[Disagrees])
