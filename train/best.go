@@ -108,7 +108,7 @@ func (l *Loop) prepareBest() (err error) {
 		return failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
 			l.Steps, t.EvalEvery)
 	case least < 2:
-		return failure.Usagef("keeping the best weights by a development set, but %d mini-batch is held out, or %[1]d pair of a language: "+
+		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch is held out, or %[1]d pair of a language: "+
 			"want 2 or more, half for the development set", least)
 	}
 	l.best = &best{dir: t.Snapshots.Dir}
