@@ -198,7 +198,7 @@ func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 	})
 	windowFlag(fs, &s.Window)
 	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks per device, V; 0: the schedule's default, 2 for interleaved")
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last (torchgpipe's name): all but micro-batch 0, whose backward runs first here", schedule.ParseCheckpoint)
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "recomputed micro-batches; except-last (torchgpipe's name): all but micro-batch 0, whose backward runs first here", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only after the gradient has arrived; otherwise one micro-batch ahead")
 	cutFlags(fs, s)
 }

@@ -284,7 +284,7 @@ func addPapers(root *cobra.Command) {
 		}
 		if i > 0 {
 			c := newTables(p.Name, p.Title, p.Experiments, &p)
-			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, each of which is also a command:"+list.String()
+			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, which are also commands:"+list.String()
 			root.AddCommand(c)
 		}
 	}
