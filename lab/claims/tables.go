@@ -32,7 +32,7 @@ func (v *Verification) Tables() []*lab.Table {
 		claims.Notes = append(claims.Notes, fmt.Sprintf("By independent fact, %d: %s.", len(facts), counted(v.Facts)))
 	}
 	if slices.ContainsFunc(v.Claims, func(c Judgement) bool { return c.Figure != nil && strings.Contains(c.Figure.text, "*") }) {
-		claims.Notes = append(claims.Notes, "*: the figure rests on a step that needs more memory than a device has.")
+		claims.Notes = append(claims.Notes, "An asterisk: the figure rests on a step that needs more memory than a device has.")
 	}
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
