@@ -77,7 +77,7 @@
 //   - Alone: operations without a rule, and images with fewer rows than parts, run on part 0,
 //     which gathers their rows.
 //
-// So for every S the bits are those of the undivided network. Each part has programs of its own, whose
+// So every S gives the bits of the undivided network. Each part has programs of its own, whose
 // instructions all parts run in lock step, and memory planned with its own liveness.
 //
 // # Parts of operations
