@@ -21,18 +21,18 @@
 //
 // # Bucketing
 //
-// By default the pairs of an epoch are divided by the shapes of compiled programs. With a
+// By default the pairs of an epoch are grouped by the shapes of compiled programs. With a
 // window of W mini-batches ([TranslationConfig]) a host draws pairs in random order, sorts
-// those of W mini-batches by their longer side and cuts them into mini-batches, which come in
-// random order (Kumar et al. 2019, section 3, GNMT). With H input hosts, host h makes the
-// mini-batches of steps h, h + H, and so on. Seed and step alone decide a mini-batch: any
+// the pairs of W mini-batches by their longer side and cuts them into mini-batches, which are
+// used in random order (Kumar et al. 2019, section 3, GNMT). With H input hosts, host h makes the
+// mini-batches of steps h, h + H, and so on. A mini-batch depends only on seed and step: any
 // process can make any host's.
 //
 // # Vocabularies and shares
 //
-// Languages share an epoch in proportion to n^(1/T) for n pairs (temperature T). A vocabulary
-// of byte pairs has 16,000 pieces unless another number is asked for, of which at most half
-// are characters; other characters become <unk>. In its counts the words of a language with n
-// pairs weigh (n_max/n)^(1-1/T), as in training (Arivazhagan et al., arXiv 1907.05019). Joins
-// are learnt from at most 2^19 different words.
+// Languages share an epoch in proportion to n^(1/T) for n pairs (temperature T). A byte-pair
+// vocabulary has 16,000 pieces by default, at most half of them characters; other characters
+// become <unk>. Its counts weight the words of a language with n pairs by (n_max/n)^(1-1/T), as
+// in training (Arivazhagan et al., arXiv 1907.05019). Merges are learnt from at most 2^19
+// different words.
 package datasets

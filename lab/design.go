@@ -445,8 +445,8 @@ func (f *Family) Figure(primary string) string {
 	return fmt.Sprintf("%s %s (%d seeds)", strings.Join(parts, ", "), f.Unit(primary), seeds)
 }
 
-// Signs says with how many of the first seeds a difference has the sign that is claimed, and the other.
+// Signs says in how many of the first seeds the difference has the claimed sign, and in how many the opposite sign.
 func Signs(c verdict.Comparison, seeds int) string {
 	above, below := c.Tally(seeds)
-	return fmt.Sprintf("so with %d of %d seeds, the other way with %d", above, seeds, below)
+	return fmt.Sprintf("%d of %d seeds as claimed, %d the other way", above, seeds, below)
 }

@@ -121,7 +121,7 @@ func TestFamily(t *testing.T) {
 	f.Comparisons[0].Claimed = verdict.NotLess
 	testkit.Has(t, f.Sees(), "effects of at least 1.8 points to be shown not less (")
 	f.Comparisons[0].Test, f.Comparisons[0].Claimed = verdict.Sign, verdict.More
-	testkit.Equal(t, f.Figure("late"), "so with 4 of 4 seeds, the other way with 0")
+	testkit.Equal(t, f.Figure("late"), "4 of 4 seeds as claimed, 0 the other way")
 	if f.Unfinished() != "" {
 		t.Error("all looks are complete")
 	}

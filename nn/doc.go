@@ -3,17 +3,17 @@
 //
 // A layer is written once, as a forward function over an expression graph
 // (package graph); its backward function, programs, costs and memory are
-// derived from that. What flows between layers is a tuple of tensors whose
-// first dimension is the micro-batch's examples.
+// derived from that. Layers exchange tuples of tensors whose first dimension
+// is the examples of the micro-batch.
 //
-// A constructor returns a layer whatever its configuration; if that is wrong, tracing the layer
-// panics with a [*graph.Misuse] that names it, and a pipeline returns this as an error when it is
-// opened.
+// A constructor returns a layer for any configuration; if the configuration is wrong, tracing the
+// layer panics with a [*graph.Misuse] that names it, and opening a pipeline returns this as an
+// error.
 //
 // # Batch norm
 //
 // Training normalises by the micro-batch's own statistics (GPipe, section 2.2), so a network
-// with batch norm computes another function for each M. Training on fewer than two values for
+// with batch norm computes a different function for each M. Training on fewer than two values for
 // each channel is refused. Every forward task adds its micro-batch's count, mean and sum of
 // squared deviations to a tally of the layer, in float64 (Chan, Golub and LeVeque);
 // micro-batches come in ascending order in every schedule, so the tally has the same bits for
@@ -27,9 +27,9 @@
 //
 // A layer of LSTM ([NewLSTM]) is one operation, a scan over time, and not a graph unrolled
 // over the steps: each weight has one accumulator. The input of all steps is projected by one
-// product before the loop, and the loop of the gradient computes only the gradients of the
-// gates' sums; the gradients of weights, bias and input are products after it (hoisting; Kumar
-// et al. 2019, section 3). Rows are added in the order of examples, within one of its steps,
+// matrix product before the loop, and the backward loop computes only the gradients of the
+// gates' pre-activations; the gradients of weights, bias and input are products after it
+// (hoisting; Kumar et al. 2019, section 3). Rows are added in the order of examples, within one of its steps,
 // so bits do not depend on M. With [LSTMConfig.Inside] each step projects its input, for
 // comparison: the terms of the weights' gradients are the same in another order, which depends
 // on M. At and beyond a length, gates, cells, states and their gradients are zero, and a

@@ -167,7 +167,7 @@ func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 		a.F32 = max(a.F32, own.FLOPs)
 	}
 	if a.F32 == 0 {
-		return nil, fmt.Errorf("products took as long whatever their size: want a machine that does nothing else")
+		return nil, fmt.Errorf("matrix products took equally long whatever their size: want an idle machine")
 	}
 	return a, nil
 }

@@ -105,11 +105,11 @@ func (l *Loop) prepareBest() (err error) {
 	}
 	switch {
 	case t.EvalEvery == 0 || t.EvalEvery >= l.Steps:
-		return failure.Usagef("the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
+		return failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
 			l.Steps, t.EvalEvery)
 	case least < 2:
-		return failure.Usagef("the best weights by a development set, but %d mini-batch is held out, or %[1]d pair of a language: "+
-			"want 2 or more, half of which are the development set", least)
+		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch is held out, or %[1]d pair of a language: "+
+			"want 2 or more, half for the development set", least)
 	}
 	l.best = &best{dir: t.Snapshots.Dir}
 	if l.best.dir == "" {

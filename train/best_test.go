@@ -206,9 +206,9 @@ func TestKeepBestUnwritten(t *testing.T) {
 // What cannot be kept is refused before the first step, and no file is left.
 func TestKeepBestRefused(t *testing.T) {
 	for want, change := range map[string]func(*train.Training){
-		"the best weights of 12 steps with an evaluation every 0":  func(t *train.Training) { t.EvalEvery = 0 },
-		"the best weights of 12 steps with an evaluation every 12": func(t *train.Training) { t.EvalEvery = 12 },
-		"the best weights by a development set, but 1 mini-batch":  func(t *train.Training) { t.Config.Synthetic.HeldOut = 4 },
+		"keeping the best weights of 12 steps with an evaluation every 0":      func(t *train.Training) { t.EvalEvery = 0 },
+		"keeping the best weights of 12 steps with an evaluation every 12":     func(t *train.Training) { t.EvalEvery = 12 },
+		"keeping the best weights by a development set, but only 1 mini-batch": func(t *train.Training) { t.Config.Synthetic.HeldOut = 4 },
 	} {
 		tr := worsening()
 		change(&tr)

@@ -57,7 +57,7 @@ func (images) open(t *Training) (datasets.Source, error) {
 	if spec == "synthetic-images" {
 		config.SyntheticImages.Classes = t.Model.Classes
 	} else if spec != "synthetic-digits" && t.Config.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
-		return nil, failure.Usagef("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
+		return nil, failure.Usagef("data %q takes no number of images, noise or fresh images: want synthetic, or none of these settings", t.Data)
 	}
 	if err := config.Validate(); err != nil {
 		return nil, failure.Usage(err)

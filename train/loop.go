@@ -227,7 +227,7 @@ func (l *Loop) Close() error {
 func (l *Loop) Run(ctx context.Context, h Hooks) error {
 	if l.report != nil && h.Report != nil {
 		if err := floatjson.Unmarshal(l.report, h.Report); err != nil {
-			return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(l.keeper.from.Name))
+			return fmt.Errorf("%s: its progress is not in this program's format", files.Printable(l.keeper.from.Name))
 		}
 		l.report = nil
 	}

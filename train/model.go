@@ -101,20 +101,20 @@ type Size struct {
 // networks that are not refused are built and planned in seconds to minutes, and
 // counts of them do not overflow.
 var Sizes = []Size{
-	{"layers", "Transformer layers, or normal cells of an AmoebaNet; transformer and gnmt have them in encoder and decoder each", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
+	{"layers", "Transformer layers, or normal cells of an AmoebaNet; transformer and gnmt have that many in the encoder and in the decoder", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
 	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
 	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
 	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},
-	{"kv-heads", "heads of keys and values of llama, each shared by several heads; 0: as many as heads", 1 << 20, func(m *Model) *int { return &m.KVHeads }, "heads of keys and values", "heads of keys"},
-	{"head-dim", "width of an attention head of transformer and llama; 0: dim/heads", 1 << 20, func(m *Model) *int { return &m.HeadDim }, "dimensions of a head", ""},
-	{"vocab", "tokens of the vocabulary", 1 << 24, func(m *Model) *int { return &m.Vocab }, "tokens in the vocabulary", "vocabulary"},
+	{"kv-heads", "key/value heads of llama, each shared by several query heads; 0: as many as heads", 1 << 20, func(m *Model) *int { return &m.KVHeads }, "heads of keys and values", "heads of keys"},
+	{"head-dim", "size of an attention head, for transformer and llama; 0: dim/heads", 1 << 20, func(m *Model) *int { return &m.HeadDim }, "dimensions of a head", ""},
+	{"vocab", "vocabulary size", 1 << 24, func(m *Model) *int { return &m.Vocab }, "tokens in the vocabulary", "vocabulary"},
 	{"", "", 1 << 24, func(m *Model) *int { return &m.SourceVocab }, "tokens in the source's vocabulary", ""},
-	{"seq", "tokens of an example, at most", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
+	{"seq", "largest number of tokens per example", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
 	{"filters", "filters of an AmoebaNet's first stack of cells", 1 << 16, func(m *Model) *int { return &m.Filters }, "filters", "filters"},
-	{"width", "channels of the stem of a ResNet or ssd-resnet34; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
+	{"width", "channels of the stem, for ResNets and ssd-resnet34; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
 	{"image", "height and width of images in pixels", 1 << 14, func(m *Model) *int { return &m.Image }, "pixels on an image's side", "images of"},
 	{"", "", 1 << 10, func(m *Model) *int { return &m.Channels }, "channels of an image", ""},
-	{"classes", "classes of images", 1 << 24, func(m *Model) *int { return &m.Classes }, "classes", "classes"},
+	{"classes", "number of image classes", 1 << 24, func(m *Model) *int { return &m.Classes }, "classes", "classes"},
 }
 
 // maxImageLayers is the most layers of networks for images, which are cells of

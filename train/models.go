@@ -122,7 +122,7 @@ func languageModel(m Model) ([]nn.Layer, error) {
 	case m.SoftClip:
 		return nil, fmt.Errorf("%s clips logits: want a soft clip only of %s", m.Name, Translator)
 	case m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim:
-		return nil, fmt.Errorf("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, Translator)
+		return nil, fmt.Errorf("%d heads of %d at width %d: want a head size of width/heads, or %s, which takes others", m.Heads, m.HeadDim, m.Dim, Translator)
 	}
 	return transformer.LM(transformer.Config{
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,

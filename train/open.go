@@ -158,7 +158,7 @@ func (t *Training) count(s datasets.Source) (int, error) {
 	case t.Load != "" && t.LoadPart != "":
 		return 0, failure.Usagef("a file of weights to load and one to load a part of: want one of them")
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
-		return 0, failure.Usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
+		return 0, failure.Usagef("saving the average of the weights needs its decay and a file: want both")
 	}
 	t.epochSteps = s.Batches(datasets.Train, t.Batch)
 	if t.EvalEvery == 0 && t.Model.Images() {
@@ -173,7 +173,7 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, failure.Usagef("neither steps nor epochs: want one of them, or a file of weights to load or to save")
 	}
 	if t.epochSteps == 0 {
-		return 0, failure.Usagef("%s has no end and so no epochs: want a number of steps", s.Name())
+		return 0, failure.Usagef("%s is endless and has no epochs: want a number of steps", s.Name())
 	}
 	if t.Epochs > MaxSteps/t.epochSteps {
 		return 0, failure.Usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)

@@ -83,7 +83,7 @@ func (p *Processes) Connect(ctx context.Context, data, tasks string) (_ transpor
 			return nil, err
 		}
 		if rank, size := p.mpi.Rank(), p.mpi.Size(); rank != w.Rank || size != w.Size { // MPI must know the same processes as the environment
-			return nil, failure.Usagef("%s has started rank %d of %d, and for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", w.Launcher, w.Rank, w.Size, mpi.Implementation, rank, size)
+			return nil, failure.Usagef("%s started this process as rank %d of %d, but for %s it is rank %d of %d: want the mpirun of the MPI that this program was built with", w.Launcher, w.Rank, w.Size, mpi.Implementation, rank, size)
 		}
 		c.Network, c.Address = p.mpi, mpi.Address
 	}
@@ -196,7 +196,7 @@ func (p *Processes) gather(ctx context.Context, t *gpipe.Trainer, over transport
 	}
 	messages, err := t.Exchange(ctx, message)
 	if err != nil {
-		return nil, fmt.Errorf("what the processes have used: %w", err)
+		return nil, fmt.Errorf("exchanging the usage of processes: %w", err)
 	}
 	all := make([]Process, len(messages))
 	for i, m := range messages {

@@ -130,7 +130,7 @@ func (k *keeper) find() error {
 		return err
 	}
 	if err := json.Unmarshal(text, &k.stored); err != nil {
-		return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(from.Name))
+		return fmt.Errorf("%s: its progress is not in this program's format", files.Printable(from.Name))
 	}
 	if b := k.stored.Best; b != nil && b.Step > 0 && from.Best() == "" {
 		return fmt.Errorf("%s: an older version wrote it, without the best weights, those after step %d: want a snapshot with them, or to begin in another directory", files.Printable(from.Name), b.Step)

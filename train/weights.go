@@ -180,7 +180,7 @@ func (t *Training) checkNetwork(metadata map[string]string) (says bool, err erro
 		return true, nil
 	}
 	if others := t.Model.othersThan(from, ours); len(others) > 0 {
-		return true, fmt.Errorf("its weights are of a network with %s: want the same, as others compute something else with them", strings.Join(others, "; with "))
+		return true, fmt.Errorf("its weights are of a network with %s: want the same, since another network computes something else with them", strings.Join(others, "; with "))
 	}
 	return true, nil
 }

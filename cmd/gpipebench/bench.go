@@ -25,9 +25,9 @@ func newBench() *cobra.Command {
 		Long: `Bench times training steps: SGD with momentum 0.9, no dropout, synthetic data.
 The first steps (--warmup) are discarded.
 
-With --by-op it also says where the steps' time goes: for each kernel its calls,
-time, FLOPs and bytes in a step, and how near that is to this machine's roofline;
-then what devices do besides kernels. The rows add up to the step.`,
+With --by-op it also shows where the time of a step goes: for each kernel its calls,
+time, FLOPs and bytes per step, and how close it is to this machine's roofline; then
+what devices do besides running kernels. The rows add up to the step.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
 			var err error
@@ -53,9 +53,9 @@ then what devices do besides kernels. The rows add up to the step.`,
 	}
 	fs := modelFlags(cmd, &b.Model, sizedModel())
 	geluFlag(fs, &b.Model)
-	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
-	count(fs, &b.Steps, "steps", 10, 1, train.MaxBenchSteps, "steps that are timed")
-	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before them, discarded")
+	batchFlag(fs, &b.Batch, 32, "examples per mini-batch")
+	count(fs, &b.Steps, "steps", 10, 1, train.MaxBenchSteps, "steps to time")
+	count(fs, &b.WarmUp, "warmup", 2, 0, train.MaxBenchSteps, "steps before those, not timed")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
 	zeroFlag(fs, &b.Setup)

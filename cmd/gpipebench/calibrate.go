@@ -20,12 +20,12 @@ func newCalibrate() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure this machine's core as an accelerator, for simulate",
-		Long: `Calibrate times the operations of small networks, for some seconds, and prints the
-file of an accelerator that is this machine's core: gpipebench calibrate > host.yaml,
-then gpipebench simulate --device host.yaml --dtype f32. With --model the operations
-of that network are timed too, one by one, on one device: simulate then shows how
-long several such devices take.`,
+		Short: "Measure a core of this machine as an accelerator, for simulate",
+		Long: `Calibrate times the operations of small networks for some seconds, and prints an
+accelerator file that describes a core of this machine: gpipebench calibrate > host.yaml,
+then gpipebench simulate --device host.yaml --dtype f32. With --model it also times the
+operations of that network, one by one, on one device; simulate then shows how long
+several such devices would take.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := files.CheckWritable(file); err != nil {
 				return err
@@ -49,15 +49,15 @@ long several such devices take.`,
 	fs := cmd.Flags()
 	fs.StringVar(&c.Name, "name", "host", "the accelerator's name")
 	optimizerFlag(fs, &c.Optimizer)
-	fs.Lookup("optimizer").Usage = "whose update is measured"
+	fs.Lookup("optimizer").Usage = "optimiser whose update is measured"
 	threadsFlag(fs, &c.Threads)
 	fs.Lookup("threads").Usage = "threads of the device; more than this machine's cores slow it down"
 	seedFlag(fs, &c.Seed, "seed of weights and data")
 	model := sizedModel()
 	model.Name = ""
 	modelFlags(cmd, &c.Own, model)
-	batchFlag(fs, &c.Batch, 32, "examples of a mini-batch of --model")
-	count(fs, &c.MicroBatches, "m|micro-batches", 1, 1, gpipe.MaxExamples, "micro-batches M of --model")
+	batchFlag(fs, &c.Batch, 32, "examples per mini-batch of --model")
+	count(fs, &c.MicroBatches, "m|micro-batches", 1, 1, gpipe.MaxExamples, "micro-batches per mini-batch of --model, M")
 	fs.StringVar(&file, "out", "", "file to write instead of printing")
 	general := []string{"name", "optimizer", "threads", "seed", "out"}
 	own := cmd.PreRunE

@@ -21,14 +21,14 @@ func newCut() *cobra.Command {
 	var file, format string
 	cmd := &cobra.Command{
 		Use:   "cut --costs FILE.csv",
-		Short: "Cut measured layers of any network into stages, by every rule",
+		Short: "Cut the profiled layers of any network into stages, by every rule",
 		Long: `Cut reads a file of measured layers and cuts them into K stages by every partitioner, by
 time and by size. The first line of the file names its columns: name and f, and b, w and
 bytes if they were measured. Each other line is a layer, in order: the milliseconds of its
-forward, of the gradient of its inputs and of its weights for one micro-batch, and the
+forward pass (f), input gradient (b) and weight gradient (w) for one micro-batch, and the
 bytes that its device must hold. docs/howto.md has a few lines of PyTorch that write it.
 
---out writes the stages of the best cut in the same form, for schedule --times.`,
+--out writes the stages of the best cut in the same format, for schedule --times.`,
 		RunE: does(func(_ context.Context, o *output) error {
 			if err := checkOutputs([][2]string{{"costs", c.Costs}}, [2]string{"out", file}); err != nil {
 				return err
@@ -49,10 +49,10 @@ bytes that its device must hold. docs/howto.md has a few lines of PyTorch that w
 		}),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&c.Costs, "costs", "", "file of measured layers: .csv")
+	fs.StringVar(&c.Costs, "costs", "", "file of measured layers, .csv")
 	count(fs, &c.K, "k|partitions", 4, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
-	value(fs, &c.Limit, "memory-limit", "", "bytes", "the most that a stage may hold, such as 16GiB (default: no limit)", units.ParseBytes)
-	fileFlag(fs, &file, "out", "file for the stages of the best cut: .csv", ".csv")
+	value(fs, &c.Limit, "memory-limit", "", "bytes", "memory limit of a stage, such as 16GiB (default: no limit)", units.ParseBytes)
+	fileFlag(fs, &file, "out", "file for the stages of the best cut, .csv", ".csv")
 	outcomeFlags(fs, &format, lab.Formats...)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if c.Costs == "" {

@@ -34,13 +34,13 @@ func newDescribe() *cobra.Command {
 	d.Setup.MicroBatches = 1
 	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
-	value(fs, &d.Asynchronous, "schedule", "gpipe", "gpipe|"+strings.Join(schedule.AsynchronousNames(), "|"), "an asynchronous schedule, whose versions of the weights are shown for each partition", func(name string) (schedule.Schedule, error) {
+	value(fs, &d.Asynchronous, "schedule", "gpipe", "gpipe|"+strings.Join(schedule.AsynchronousNames(), "|"), "an asynchronous schedule, to show each partition's weight versions", func(name string) (schedule.Schedule, error) {
 		if _, err := oneOf(append(schedule.AsynchronousNames(), "gpipe")...)(name); err != nil {
 			return 0, err
 		}
 		return schedule.Parse(name)
 	})
-	tensorFlags(fs, &d.Setup, "parts that divide each stage's operations, T; what share of the multiply-adds is divided is shown. 0: one")
+	tensorFlags(fs, &d.Setup, "tensor-parallel parts of each stage, T; shows the share of the multiply-adds that is split. 0: one")
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	outcomeFlags(fs, &format, lab.Formats...)
 	return cmd
@@ -73,14 +73,14 @@ func printDescription(o *output, d *simulate.Describing, r *simulate.Description
 		t.Notes = append(t.Notes, r.Partition.Note)
 	}
 	if r.Divided > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Parts of operations divide %.4g%% of the multiply-adds; each does the rest.", 100*r.Divided))
+		t.Notes = append(t.Notes, fmt.Sprintf("The parts split %.4g%% of the multiply-adds; each part does all of the rest.", 100*r.Divided))
 	}
 	if err := t.Write(o.out, format); err != nil || r.Versions == nil {
 		return err
 	}
 	of := lab.Table{
 		Title:   fmt.Sprintf("Versions of the weights with %v", d.Asynchronous),
-		Caption: []string{"In windows of twice as many mini-batches as partitions, or more. Staleness: the most updates between the weights that a mini-batch's F reads and the update by its gradient. Bytes: float32."},
+		Caption: []string{"For windows of at least twice as many mini-batches as partitions. Staleness: the most updates between the weights that a mini-batch's F reads and the update by its gradient. Bytes: float32."},
 	}
 	of.Numbers("partition", "versions", "staleness", "weights", "stashed")
 	for k, v := range r.Versions {

@@ -188,8 +188,8 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 // pipelineFlags adds the flags that cut and schedule.
 func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K; 1 to the number of layers")
-	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M; 1 to its examples")
-	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(scheduleNames(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
+	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches per mini-batch, M; 1 to the number of examples")
+	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(scheduleNames(), "|")+"|FILE.csv", "order of the tasks; FILE.csv: as the command schedule writes it", func(name string) (schedule.Schedule, error) {
 		if s.ScheduleFile = ""; train.NamesScheduleFile(name) {
 			s.ScheduleFile = name
 			return schedule.GPipe, nil
@@ -197,9 +197,9 @@ func pipelineFlags(fs *pflag.FlagSet, s *train.Setup, k, m int) {
 		return schedule.Parse(name)
 	})
 	windowFlag(fs, &s.Window)
-	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2")
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "recomputed micro-batches; except-last, torchgpipe's name: all but micro-batch 0, whose backward comes first here", schedule.ParseCheckpoint)
-	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
+	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "model chunks per device, V; 0: the schedule's default, 2 for interleaved")
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "recomputed micro-batches; except-last (torchgpipe's name): all but micro-batch 0, whose backward runs first here", schedule.ParseCheckpoint)
+	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute only after the gradient has arrived; otherwise one micro-batch ahead")
 	cutFlags(fs, s)
 }
 
@@ -208,14 +208,14 @@ func scheduleNames() []string { return slices.Concat(schedule.Names(), schedule.
 
 // windowFlag adds the window of asynchronous schedules.
 func windowFlag(fs *pflag.FlagSet, to *int) {
-	count(fs, to, "window", 0, 0, gpipe.MaxTasks, "mini-batches in flight before a drain, with "+strings.Join(schedule.AsynchronousNames(), ", ")+", whose bits it decides; 0 with other schedules")
+	count(fs, to, "window", 0, 0, gpipe.MaxTasks, "mini-batches between two drains, for "+strings.Join(schedule.AsynchronousNames(), ", ")+", whose weights depend on it; 0 with other schedules")
 }
 
 // replicaFlags adds the flags of data parallelism.
 func replicaFlags(fs *pflag.FlagSet, s *train.Setup) {
-	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R; each has its own K devices and its part of every mini-batch")
-	value(fs, &s.Groups, "groups", "", "n", "number of groups in a mini-batch, G (default: the replicas); runs with equal --groups end with equal bits, whatever --replicas is. Must be --replicas times a power of two, or anything with one replica. -m counts the micro-batches of one group", whole(1, gpipe.MaxExamples))
-	scopeFlag(fs, s, ". all and N want as many groups as replicas")
+	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "data-parallel copies of the pipeline, R; each has its own K devices and its part of every mini-batch")
+	value(fs, &s.Groups, "groups", "", "n", "groups per mini-batch, G (default: the number of replicas); runs with equal --groups end with the same bits, whatever --replicas is. Must be --replicas times a power of two, or anything with one replica. -m is per group", whole(1, gpipe.MaxExamples))
+	scopeFlag(fs, s, ". all and N need as many groups as replicas")
 }
 
 // spatialFlag adds the parts of images; what says what they are.
@@ -226,36 +226,36 @@ func spatialFlag(fs *pflag.FlagSet, s *train.Setup, what string) {
 // tensorFlags adds the parts and blocks of operations; what says what the parts are.
 func tensorFlags(fs *pflag.FlagSet, s *train.Setup, what string) {
 	count(fs, &s.Tensor, "tensor", 0, 0, gpipe.MaxParts, what)
-	count(fs, &s.Blocks, "blocks", 0, 0, gpipe.MaxBlocks, "blocks of heads, feed-forward columns, vocabulary and channels, B, whose sums are added by a tree: runs with equal --blocks end with equal bits, whatever --tensor is. 0: one, with the bits of undivided operations. Must be --tensor times a power of two, or one")
+	count(fs, &s.Blocks, "blocks", 0, 0, gpipe.MaxBlocks, "blocks of heads, feed-forward columns, vocabulary and channels, B, whose sums are added by a tree: runs with equal --blocks end with the same bits, whatever --tensor is. 0: one, with the bits of undivided operations. Must be --tensor times a power of two, or one")
 }
 
 // What the parts of images are where they are computed, and where they are modelled.
 const (
-	threadsOfParts      = "parts into which each stage divides images by rows, S; each has --threads threads and its own memory. The bits are the same"
-	partsOfOperations   = "parts that divide each stage's operations, T, by heads, feed-forward columns, vocabulary and channels of resnet's convolutions; each has --threads threads and its own memory. 0: one. The bits are the same"
-	acceleratorsOfParts = "accelerators of each stage, S, which divide images by rows"
+	threadsOfParts      = "parts into which each stage splits images by rows, S; each part has --threads threads and its own memory. The bits stay the same"
+	partsOfOperations   = "tensor-parallel parts of each stage, T, which split heads, feed-forward columns, vocabulary and ResNet channels; each part has --threads threads and its own memory. 0: one. The bits stay the same"
+	acceleratorsOfParts = "accelerators per stage, S, which split images by rows"
 )
 
 // scopeFlag adds --bn-scope; more says what else it asks for.
 func scopeFlag(fs *pflag.FlagSet, s *train.Setup, more string) {
-	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "replicas that share batch norm's statistics; each alone, all of them, or every N consecutive ones"+more, gpipe.ParseScope)
+	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "replicas that share batch norm's statistics; replica: none, all: all, N: every N consecutive ones"+more, gpipe.ParseScope)
 }
 
 // tiedFlag adds --tied-gradients.
 func tiedFlag(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how the gradient of a table shared by embeddings and softmax is added up; gather: as rows with indices, which every replica gathers from all others, as TensorFlow did. The bits are the same", gpipe.ParseTableGradients)
+	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how replicas sum the gradient of a table shared by embeddings and softmax; gather: every replica gathers rows with indices from all others, as TensorFlow did. The bits stay the same", gpipe.ParseTableGradients)
 }
 
 // dtypeFlag adds the type of activations on devices that compute.
 func dtypeFlag(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "type of activations and their gradients; bf16: every operation rounds, in half of the memory. Weights, losses and the update stay float32", train.ParseDType)
+	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "type of activations and their gradients; bf16: every operation rounds its results, which take half the memory. Weights, losses and the update stay float32", train.ParseDType)
 }
 
 // zeroFlag adds --zero of devices that compute, which divide no gradients and no weights.
 func zeroFlag(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.ShardUpdate, "zero", "0", "0|1", "what replicas divide; 1: the optimiser's state and the update, the first stage of ZeRO. The bits are the same", func(stage string) (bool, error) {
+	value(fs, &s.ShardUpdate, "zero", "0", "0|1", "ZeRO stage; 1: replicas shard the optimiser's state and the update. The bits stay the same", func(stage string) (bool, error) {
 		if stage != "0" && stage != "1" {
-			return false, errors.New("want 0 or 1, since devices that compute have whole gradients and weights")
+			return false, errors.New("want 0 or 1: ZeRO stages 2 and 3 are only modelled (plan, simulate)")
 		}
 		return stage == "1", nil
 	})
@@ -263,18 +263,18 @@ func zeroFlag(fs *pflag.FlagSet, s *train.Setup) {
 
 // cutFlags adds the flags that choose a partition.
 func cutFlags(fs *pflag.FlagSet, s *train.Setup) {
-	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "rule by which the layers are cut", partition.Parse)
-	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what the cut balances; time: every layer is timed by itself on this machine", train.ParseCost)
-	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, or of each chunk, in place of --partitioner", parseInts)
+	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "rule that cuts the layers into partitions", partition.Parse)
+	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what the cut balances; time: each layer's time, measured on this machine", train.ParseCost)
+	value(fs, &s.Balance, "balance", "", "n,n,...", "layers in each partition, or in each chunk, instead of --partitioner", parseInts)
 }
 
 // deviceFlags adds the flags of the devices.
 func deviceFlags(fs *pflag.FlagSet, s *train.Setup, device string) {
-	value(fs, &s.Device, "device", device, "host|emulated", "kind of devices; host: threads and the wall clock. emulated: one task at a time and a virtual clock", parseDevice)
+	value(fs, &s.Device, "device", device, "host|emulated", "kind of devices; host: threads, wall-clock time. emulated: one task at a time, on a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)
 	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; a plan that needs more is refused (default: no limit)", units.ParseBytes)
-	bandwidth(fs, &s.Link.Bandwidth, "link-bandwidth", "bytes a second between emulated devices, such as 16GB (default: no limit)")
-	value(fs, &s.Link.Latency, "link-latency", "", "duration", "time of every transfer between emulated devices, such as 10us (default: none)", func(text string) (float64, error) {
+	bandwidth(fs, &s.Link.Bandwidth, "link-bandwidth", "bandwidth between emulated devices in bytes per second, such as 16GB (default: no limit)")
+	value(fs, &s.Link.Latency, "link-latency", "", "duration", "latency of each transfer between emulated devices, such as 10us (default: none)", func(text string) (float64, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
 			return 0, fmt.Errorf("want a duration such as 10us or 1.5ms")
@@ -285,7 +285,7 @@ func deviceFlags(fs *pflag.FlagSet, s *train.Setup, device string) {
 
 func parseDevice(s string) (gpipe.Kind, error) {
 	if s != gpipe.Host.String() && s != gpipe.Emulated.String() {
-		return 0, fmt.Errorf("want host or emulated; modelled devices are those of simulate")
+		return 0, fmt.Errorf("want host or emulated (modelled devices: see simulate)")
 	}
 	return gpipe.ParseKind(s)
 }

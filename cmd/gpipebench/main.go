@@ -127,7 +127,7 @@ func complaint(err error) (text string, status int) {
 	}
 	var misfit *gpipe.MisfitError
 	if errors.As(err, &misfit) {
-		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
+		err = fmt.Errorf("%w (it depends on --batch, -m and sizes such as --image or --seq)", err)
 	}
 	var failed *runError
 	var misuse *failure.UsageError
@@ -208,7 +208,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpipebench",
 		Short: "Reproduce the GPipe paper's tables on an ordinary machine",
-		Long: `gpipebench reproduces the tables of "GPipe: Efficient Training of Giant Neural
+		Long: `gpipebench reproduces the experiments of "GPipe: Efficient Training of Giant Neural
 Networks using Pipeline Parallelism" (Huang et al., arXiv 1811.06965) on an
 ordinary machine, and runs its parts by themselves.
 
@@ -262,7 +262,7 @@ func addPapers(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: "work", Title: "Commands:"},
 		&cobra.Group{ID: "first", Title: "Experiments of " + experiments.Papers[0].Title + ":"},
-		&cobra.Group{ID: "others", Title: "Other papers, whose experiments are in their command's help:"},
+		&cobra.Group{ID: "others", Title: "Other papers (each command's help lists its experiments):"},
 	)
 	root.SetHelpCommandGroupID("work")
 	root.SetCompletionCommandGroupID("work")
@@ -278,13 +278,13 @@ func addPapers(root *cobra.Command) {
 			for _, d := range parts {
 				titles = append(titles, d.Title())
 			}
-			c.Long = strings.Join(titles, "\n")
+			c.Long = strings.Join(titles, ".\n\n")
 			fmt.Fprintf(&list, "\n  %-21s %s", c.Name(), c.Short)
 			root.AddCommand(c)
 		}
 		if i > 0 {
 			c := newTables(p.Name, p.Title, p.Experiments, &p)
-			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, which are commands as well:"+list.String()
+			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, which are also commands:"+list.String()
 			root.AddCommand(c)
 		}
 	}

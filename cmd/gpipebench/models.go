@@ -34,7 +34,7 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&m.Name, "model", standard.Name, strings.Join(train.Models(), ", ")+", or a published llama such as llama3-8b"+
-		"; published are "+strings.Join(train.PublishedModels(), ", ")+", whose sizes a llama then has")
+		"; the published ones set the sizes of a llama: "+strings.Join(train.PublishedModels(), ", "))
 	zero := map[string]string{"image": "; 0: 224, for ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as in the data", "image": "; 0: as in the data", "classes": "; 0: as in the data"}
@@ -44,36 +44,36 @@ func modelFlags(cmd *cobra.Command, m *train.Model, standard train.Model) *pflag
 			count(fs, s.Of(m), s.Flag, n, min(n, 1), s.Most, s.Usage+zero[s.Flag]) // 0 where that is a default
 		}
 	}
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "tables that share weights; softmax: with the target's. all: the source's too, and for gnmt source and target. Without a value: softmax", train.ParseTying)
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "tables that share weights; softmax: the softmax's and the target embedding's. all: the source embedding's too, for gnmt both embeddings'. Without a value: softmax", train.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
-	number(fs, &m.RopeTheta, "rope-theta", 0, anything, "base of a llama's rotary positions; 0: 10000")
-	fs.BoolVar(&m.FinalNorm, "final-norm", false, "normalise the input of a Transformer's softmax")
+	number(fs, &m.RopeTheta, "rope-theta", 0, anything, "base of a llama's rotary position embedding; 0: 10000")
+	fs.BoolVar(&m.FinalNorm, "final-norm", false, "add a layer norm before a Transformer's softmax")
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of an AmoebaNet's auxiliary loss, such as 0.4; 0: no auxiliary head")
-	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
-	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that reduces images later: its first convolution's stride is moved to the last cell")
+	fs.BoolVar(&m.Official, "official", false, "amoebanetd: use the stem of the official code")
+	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd: reduce images later, by moving the first convolution's stride to the last cell")
 	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "where a pipeline may cut; coarse: after layers or blocks. fine: also within Transformer layers and between a block's convolutions", second("coarse", "fine"))
 	return fs
 }
 
 // geluFlag is of commands that make no file of weights: what is trained has ReLU.
 func geluFlag(fs *pflag.FlagSet, m *train.Model) {
-	fs.BoolVar(&m.GELU, "gelu", false, "GELU in feed-forward layers, in place of ReLU; of transformer-lm")
+	fs.BoolVar(&m.GELU, "gelu", false, "transformer-lm: use GELU instead of ReLU in feed-forward layers")
 }
 
 // imageFlags adds the flags of training on images.
 func imageFlags(fs *pflag.FlagSet, t *train.Training) {
 	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are dropped, from 0 up to 1")
-	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "whether the drop-path rate rises with the cells, with the training steps or with both (default depth)", train.ParseRise)
-	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet or ssd-resnet34 begin as identities")
-	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share of batch norm's moving averages that each step keeps; 0: 0.9")
-	count(fs, &t.RecomputeStatistics, "recompute-statistics", 0, 0, datasets.MaxTrainImages, "training examples over which batch norm's statistics are recomputed for each evaluation; 0: it has the moving averages")
+	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(train.Rises, "|"), "whether the drop-path rate rises with depth, with the training steps or with both (default depth)", train.ParseRise)
+	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "ResNets, ssd-resnet34: initialise residual blocks as identities")
+	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "momentum of batch norm's moving averages; 0: 0.9")
+	count(fs, &t.RecomputeStatistics, "recompute-statistics", 0, 0, datasets.MaxTrainImages, "training examples over which batch norm's statistics are recomputed for each evaluation; 0: use the moving averages")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
 	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "largest shift of training images, in pixels")
-	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "side of a square that is blanked in training images, in pixels")
+	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "side of a square blanked out in training images, in pixels")
 	count(fs, &t.Config.SyntheticImages.Train, "train-images", 0, 0, datasets.MaxTrainImages, "training images of synthetic data; 0: 10000")
 	count(fs, &t.Config.SyntheticImages.HeldOut, "held-out", 0, 0, datasets.MaxHeldOut, "held-out images of synthetic data; 0: 1000")
 	fs.BoolVar(&t.Config.SyntheticImages.Fresh, "fresh", false, "make new synthetic images in every epoch")
-	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
+	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "standard deviation of the noise on synthetic pixels, up to 1; 0: 0.03")
 }
 
 // publishedSizes gives a model that is named as a published network the name and the sizes of that
@@ -174,7 +174,7 @@ func preset(cmd *cobra.Command, t *train.Training, recipe string) error {
 func recipeUsage() string {
 	var all []string
 	for _, r := range train.Recipes {
-		all = append(all, "Defaults of --recipe "+r.Name+" ("+r.What+"), before the network's own:\n  "+r.Flags)
+		all = append(all, "Defaults of --recipe "+r.Name+" ("+r.What+"), which take precedence over the network's own defaults:\n  "+r.Flags)
 	}
 	return strings.Join(all, "\n")
 }

@@ -25,17 +25,17 @@ func newPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Find the R, K, M, schedule, partition and checkpoint mode with the best modelled throughput that fits",
-		Long: `Plan searches among all K up to the devices, all M up to the mini-batch (powers of
-two, and the largest), and all checkpoint modes; with --replicas 0 also among all R
-with R x K up to the devices. Layers are cut by modelled time, within the devices'
-memory. Each replica has one group of every mini-batch, and M counts its
-micro-batches. With --schedule all, or several, it searches schedules as well, and with
-several pieces on each device the numbers of pieces (--chunks). With --schedule searched it
-constructs a schedule that fits in memory; --csv saves it. simulate shows a plan in detail.
+		Long: `Plan searches all K up to --devices, all M up to the mini-batch (powers of two, and the
+largest), and all checkpoint modes; with --replicas 0 also all R with R x K up to
+--devices. Layers are cut by modelled time, within the devices' memory. Each replica has
+one group of every mini-batch, and M is per replica. With several schedules, or --schedule
+all, it also searches these and, where they allow it, the number of chunks per device
+(--chunks). With --schedule searched it constructs a schedule that fits in memory; --csv
+saves it. simulate shows a plan in detail.
 
-With --search all it searches what today's clusters have together: T, K, V, M, R, stages of
-ZeRO and recomputation, with weights in bf16, flash attention and sequence parallelism, if
-nothing else is said. The T devices of a stage are in one node, and micro-batches of one size.`,
+With --search all it searches T, K, V, M, R, ZeRO stages and recomputation together, as
+used on today's clusters, by default with bf16 weights, flash attention and sequence
+parallelism. The T devices of a stage are in one node, and micro-batches have one size.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs(nil, [2]string{"csv", csv}); err != nil {
 				return err
@@ -61,23 +61,23 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s.Simulating)
 	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "largest number of devices")
-	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R; each has K devices. 0: searched")
+	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "data-parallel copies of the pipeline, R; each has K devices. 0: searched")
 	scopeFlag(fs, &s.Setup, "")
 	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
-	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
-	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
+	allReduceFlags(fs, &s.Simulating, "links between replicas; torus: X x Y replicas, for --all-reduce 2d, whose default is the squarest torus of each R")
+	batchFlag(fs, &s.Batch, 32, "examples per mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "largest mini-batch, reached by doubling; 0: --batch")
-	value(fs, &s.Search, "search", "", "NAME,NAME...", "what is searched besides K and M: tensor, replicas, zero, recompute; all: these and 1f1b and interleaved, for today's clusters", simulate.ParseSearch)
+	value(fs, &s.Search, "search", "", "NAME,NAME...", "what to search besides K and M: tensor, replicas, zero, recompute; all: these, and the schedules 1f1b and interleaved", simulate.ParseSearch)
 	var orders string
-	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; also "+strings.Join(schedule.AsynchronousNames(), ", ")+", with --window; searched: one that is constructed for the tasks' times and the devices' memory")
+	fs.StringVar(&orders, "schedule", "gpipe", "schedules to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+", all; also "+strings.Join(schedule.AsynchronousNames(), ", ")+", with --window; searched: one constructed for the tasks' times and the devices' memory")
 	windowFlag(fs, &s.Window)
 	seedFlag(fs, &s.Seed, "seed of searched schedules")
-	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format; --schedule of other commands reads it", ".csv")
-	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V, for interleaved; 0: searched among 2, 4, ...")
-	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute only when the gradient has arrived; otherwise one micro-batch ahead")
+	fileFlag(fs, &csv, "csv", "file for the best plan's schedule in PyTorch's format, which --schedule of other commands reads", ".csv")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks per device, V, for interleaved; 0: searched among 2, 4, ...")
+	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute only after the gradient has arrived; otherwise one micro-batch ahead")
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
-	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")
+	count(fs, &s.Keep, "top", 5, 1, 1000, "number of plans to show")
 	outcomeFlags(fs, &format, lab.Formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
@@ -90,7 +90,7 @@ nothing else is said. The T devices of a stage are in one node, and micro-batche
 			return fmt.Errorf("--schedule %s: %w", orders, err)
 		}
 		if i := slices.IndexFunc(s.Schedules, schedule.Schedule.Asynchronous); i >= 0 && csv != "" {
-			return fmt.Errorf("--csv with %v, whose updates within its lists have no place in PyTorch's files: want synchronous schedules", s.Schedules[i])
+			return fmt.Errorf("--csv with %v: PyTorch's files cannot express updates within the task lists: want synchronous schedules", s.Schedules[i])
 		}
 		if fs.Changed("seed") && !s.Searched {
 			return errors.New("--seed: want searched among --schedule")
@@ -167,7 +167,7 @@ func parseSchedules(p *simulate.Planning, names string) error {
 // nothingFits returns an error that says by how much.
 func nothingFits(r *simulate.Plan, devices int) error {
 	if r.Nearest == nil {
-		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
+		return fmt.Errorf("%d parameters and their optimizer state do not fit %d x %s under any plan: want more or larger devices", r.Params, devices, r.Accelerator)
 	}
 	n, replicas := r.Nearest, ""
 	if n.R > 1 {
@@ -176,7 +176,7 @@ func nothingFits(r *simulate.Plan, devices int) error {
 	if n.T > 1 {
 		replicas += fmt.Sprintf("tensor %d, ", n.T)
 	}
-	return fmt.Errorf("nothing fits %d x %s: the nearest (%sk %d, m %d, batch %d, %s, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
+	return fmt.Errorf("no plan fits %d x %s: the closest (%sk %d, m %d, batch %d, %s, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
 		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Schedule, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
@@ -194,7 +194,7 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 	}
 	t := lab.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d of them are sure not to fit, and %d cannot beat these by a bound of their tasks' times.",
+		Notes: []string{fmt.Sprintf("Simulated %d of %d candidates (%s): %d of the others cannot fit, and %d cannot beat these, by a lower bound on their tasks' times.",
 			r.Simulated, r.Simulated+r.Dismissed+r.Unfit, ways, r.Unfit, r.Dismissed)},
 	}
 	of := "examples"
@@ -258,8 +258,8 @@ func printPlan(o *output, s *simulate.Planning, r *simulate.Plan, format string)
 		}
 		t.Add(append(row, recomputes, lab.Bytes(c.PeakBytes), lab.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
-	t.Notes = append(t.Notes, "The best one's fullest device: "+memoryByKind(r.Plans[0].Memory)+".",
-		"A device: its part of the rate, and its model FLOPs in TFLOP/s. MFU: their share of the peak; causal: with half of causal attention; HFU: with what is recomputed.")
+	t.Notes = append(t.Notes, "The best plan's fullest device: "+memoryByKind(r.Plans[0].Memory)+".",
+		"A device: rate per device. TFLOP/s: model FLOPs per device. MFU: their share of the peak; causal: counting half of causal attention; HFU: also counting recomputation.")
 	return t.Write(o.out, format)
 }
 

@@ -21,12 +21,12 @@ func newPlayground() *cobra.Command {
 	port, open := 0, true
 	cmd := &cobra.Command{
 		Use:   "playground",
-		Short: "Serve a page in which networks train, in a browser",
-		Long: `Playground serves, on this machine alone, a page in which small networks train in the
-browser with this program's engine, cut and scheduled as you choose, and end with the
-SHA-256 that the program prints. It opens the browser, and serves until it is interrupted.
-The page needs no server: its files are playground/site, which make playground builds;
-served from here, browsers give it a finer clock.`,
+		Short: "Serve a page that trains networks in a browser",
+		Long: `Playground serves a page, to this machine only, that trains small networks in the browser
+with this program's engine, cut and scheduled as you choose; they end with the SHA-256
+that the program prints. It opens the browser, and serves until it is interrupted. Any
+web server can serve the page's files, playground/site, which make playground builds;
+served from here, the browser gives the page a more precise clock.`,
 		RunE: does(func(ctx context.Context, o *output) error { return servePlayground(ctx, o, port, open) }),
 	}
 	count(cmd.Flags(), &port, "port", 0, 0, 65535, "port to listen on; 0: any")
@@ -38,7 +38,7 @@ served from here, browsers give it a finer clock.`,
 func servePlayground(ctx context.Context, o *output, port int, open bool) error {
 	site := playground.Site()
 	if site == nil {
-		return errors.New("this program was built without the playground's page: want one that make playground builds")
+		return errors.New("this program was built without the playground's page: want a program built by make playground")
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

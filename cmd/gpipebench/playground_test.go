@@ -41,5 +41,5 @@ func TestPlaygroundNotBuilt(t *testing.T) {
 	status, out, errs := execute(t, "playground")
 	testkit.Equal(t, status, 1, "exit status")
 	testkit.Equal(t, out, "", "it prints")
-	testkit.Equal(t, errs, "gpipebench: this program was built without the playground's page: want one that make playground builds\n")
+	testkit.Equal(t, errs, "gpipebench: this program was built without the playground's page: want a program built by make playground\n")
 }

@@ -37,7 +37,7 @@ func onlyAlone(cmd *cobra.Command, _ []string) error {
 	if w.Alone() || slices.Contains(togetherCommands, cmd.Name()) || slices.Contains(eachCommands, cmd.Name()) || cmd.HasParent() && slices.Contains(eachCommands, cmd.Parent().Name()) {
 		return nil
 	}
-	return failure.Usagef("%s runs in one process, and %s has started %d: want %s there", cmd.Name(), w.Launcher, w.Size, strings.Join(togetherCommands, " or "))
+	return failure.Usagef("%s runs in one process, but %s has started %d: want %s there", cmd.Name(), w.Launcher, w.Size, strings.Join(togetherCommands, " or "))
 }
 
 // follows reports whether another process prints.
@@ -55,14 +55,14 @@ func newLaunch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "launch -n P [flags] -- train|bench [flags]",
 		Short: "Run train or bench in several processes",
-		Long: `Launch starts processes that run one training or benchmark together, on this
-machine or, with --hosts, on others over ssh: each has some of the K devices of the R
-replicas, consecutive ones. The outcome has the same bits as in one process. Rank 0
-prints and writes files. When a process dies, or is silent for longer than --timeout,
-the run ends with one line, and no process is left.
+		Long: `Launch starts processes that run one training or benchmark together, on this machine
+or, with --hosts, on other hosts over ssh. Each process gets a consecutive range of the
+R x K devices. The result has the same bits as in one process. Rank 0 prints and writes
+files. If a process dies, or is silent for longer than --timeout, the run ends with a
+one-line error, and no process is left.
 
-mpirun, srun, torchrun and Kubernetes start such processes without this command; see
-docs/cluster.md.`,
+mpirun, srun, torchrun and Kubernetes can start the processes instead of this command;
+see docs/cluster.md.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 || !slices.Contains(togetherCommands, args[0]) {
@@ -84,10 +84,10 @@ docs/cluster.md.`,
 	}
 	fs := cmd.Flags()
 	count(fs, &l.Processes, "n|processes", 2, 1, sockets.MaxSize, "processes, at most one for each device")
-	value(fs, &l.TCP, "network", "unix", "unix|tcp", "what connects the processes of one machine: Unix sockets, or TCP over its loopback; several hosts use TCP", second("unix", "tcp"))
-	fs.StringVar(&hosts, "hosts", "", "file of hosts for ssh, one on each line: a name that ssh knows, and slots=N for at most N processes (default: this machine)")
-	value(fs, &l.Limit, "timeout", sockets.DefaultLimit.String(), "duration", "longest silence of a live process, and longest time until all have connected, from 1s to 24h", cluster.ParseLimit)
-	fs.StringVar(&l.SSH, "ssh", "ssh", "program that starts a command on a host")
+	value(fs, &l.TCP, "network", "unix", "unix|tcp", "how processes on one machine connect: Unix sockets, or TCP over loopback; several hosts use TCP", second("unix", "tcp"))
+	fs.StringVar(&hosts, "hosts", "", "file of hosts for ssh, one per line: a name that ssh knows, and optionally slots=N for at most N processes (default: this machine)")
+	value(fs, &l.Limit, "timeout", sockets.DefaultLimit.String(), "duration", "time after which a silent process counts as dead, and for all processes to connect, from 1s to 24h", cluster.ParseLimit)
+	fs.StringVar(&l.SSH, "ssh", "ssh", "ssh program to use")
 	return cmd
 }
 

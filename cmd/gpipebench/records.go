@@ -22,10 +22,10 @@ func newRecords() *cobra.Command {
 	results, rest, id := "", "", ""
 	cmd := &cobra.Command{
 		Use:   "records EXPERIMENT",
-		Short: "Print the samples that an experiment's tables are made of",
-		Long: `Records prints every sample of an experiment, a line each: its name, its seed if it
-has one, and what was measured as JSON. Tables have what follows from them; single
-runs are here alone.`,
+		Short: "Print the samples behind an experiment's tables",
+		Long: `Records prints every sample of an experiment, one per line: its name, its seed if it
+has one, and the measured values as JSON. Tables show what is computed from the samples;
+only this command shows single runs.`,
 		Example: `  gpipebench records stability
   gpipebench records lars-epochs --results results/reference`,
 		Args: func(_ *cobra.Command, args []string) error {

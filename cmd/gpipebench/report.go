@@ -24,11 +24,11 @@ func newReport() *cobra.Command {
 		Short: "Make HTML pages of tables, plots, claims and provenance",
 		Long: `Report computes every table and plot from the records of a directory of results,
 with the verdicts on the papers' claims, and writes them as HTML: index.html about
-GPipe, section6.html about its section 6, a page for every other paper with
-records, and beside each a page of its claims. They need no other file, network or script; schedule.html, on which
-schedules are moved, has one. Experiments of profile full are shown with the
-figures of profile quick beside. The same records give the same bytes. Nothing is
-measured; it takes some seconds.`,
+GPipe, section6.html about its section 6, a page for every other paper with records,
+and for each a page of its claims. The pages need no other file, network or script
+(except schedule.html, which has a script for its sliders). Experiments of profile full
+are shown next to the figures of profile quick. The same records give the same bytes.
+Nothing is measured; it takes some seconds.`,
 		Example: `  gpipebench report
   gpipebench report --results results/local --out pages`,
 		RunE: does(func(ctx context.Context, o *output) error {
@@ -42,8 +42,8 @@ measured; it takes some seconds.`,
 	}
 	cmd.Flags().StringVar(&r.Results, "results", referenceFull, "directory with records, as reproduce writes it")
 	restFlag(cmd.Flags(), &r.Rest)
-	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
-	cmd.Flags().StringVar(&dir, "out", "", "directory to write to (default: report in the directory of results)")
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory of another run to show in the tables, if it exists")
+	cmd.Flags().StringVar(&dir, "out", "", "directory to write to (default: report, in the directory of results)")
 	return cmd
 }
 

@@ -22,17 +22,17 @@ func newSchedule() *cobra.Command {
 	var parts struct{ f, b, w float64 }
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Run a schedule on the times of its tasks alone",
-		Long: `Schedule makes a schedule by name, or reads one as PyTorch writes it (.csv), proves
-that it is complete, in order and free of deadlock, and runs it on a virtual clock: the
-step, its idle part with the cause of each, and the memory that each device needs. --html
-writes an interactive page: move sliders for times, sizes and memory and watch the
-timeline. Times and activations are a device's for one micro-batch; each of V chunks
-takes a V-th of them. A file of --times has a row for each stage instead.
+		Short: "Simulate a schedule from given task times",
+		Long: `Schedule builds a schedule by name, or reads one in PyTorch's format (.csv), checks that
+it is complete, in order and free of deadlock, and runs it on a virtual clock. It prints
+the step time, each device's idle time by cause, and the memory that each device needs.
+--html writes an interactive page: move sliders for times, sizes and memory and watch the
+timeline. Times and activations are per device and micro-batch; each of V chunks takes
+1/V of them. A file given to --times has a row for each stage instead.
 
-With --search it looks for a schedule within a limit of memory, of one chunk a device
-and of two unless --chunks says how many, greedily and then by moving tasks: the same
-flags and seed find the same one.`,
+With --search it looks for a schedule within a memory limit, with one and with two chunks
+per device unless --chunks says how many, first greedily and then by moving tasks. The
+same flags and seed find the same schedule.`,
 		RunE: does(func(_ context.Context, o *output) error {
 			if err := checkOutputs(nil, [2]string{"svg", svg}, [2]string{"html", html}); err != nil {
 				return err
@@ -66,11 +66,11 @@ flags and seed find the same one.`,
 		return oneOf(scheduleNames()...)(name)
 	})
 	windowFlag(fs, &s.Window)
-	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; a file of --schedule has its own")
-	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; a file of --schedule has its own")
-	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks on each device, V; 0: the schedule's own number, for interleaved 2, and with --search 1 or 2")
-	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,u=..,comm=..|FILE.csv", "milliseconds of F, B (the gradient of inputs), W (of weights), U (an update within the lists), and from one device to another; or a file with a row for each stage, with columns name, f, b, w (as cut --out writes it), and comm=N, before its name", simulate.ParseTaskTimes)
-	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what F stores, and how much of it B (the gradient of inputs) and W (of weights) free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
+	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; a --schedule file has its own number")
+	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; a --schedule file has its own number")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "model chunks per device, V; 0: the schedule's default, 2 for interleaved, and 1 or 2 with --search")
+	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,u=..,comm=..|FILE.csv", "milliseconds of F, B (input gradients), W (weight gradients), U (an update within the lists), and comm (a transfer between devices); or a file with a row for each stage and columns name, f, b, w (as cut --out writes it), optionally after comm=N,", simulate.ParseTaskTimes)
+	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "memory that F stores, and how much of it B (input gradients) and W (weight gradients) free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {
 		p.f, p.b, p.w = math.NaN(), math.NaN(), math.NaN()
 		if err = simulate.ParseNumbers(text, map[string]*float64{"f": &p.f, "b": &p.b, "w": &p.w}, "f,b,w"); err != nil {
 			return p, err
@@ -78,12 +78,12 @@ flags and seed find the same one.`,
 		if math.Abs(p.f-p.b-p.w) <= 1e-9*p.f {
 			return p, nil
 		}
-		return p, fmt.Errorf("want all three, and b + w as much as f")
+		return p, fmt.Errorf("want all three, with b + w = f")
 	})
-	fs.BoolVar(&s.Search, "search", false, "look for a schedule within --memory-limit, in place of --schedule; two chunks may lie in a V or in turns")
-	number(fs, &s.Limit, "memory-limit", 0, anything, "the most that a device may hold, in the unit of --activations, for --search and --html")
+	fs.BoolVar(&s.Search, "search", false, "look for a schedule within --memory-limit, instead of --schedule; two chunks may be placed in a V or interleaved")
+	number(fs, &s.Limit, "memory-limit", 0, anything, "largest memory of a device, in the unit of --activations, for --search and --html")
 	seedFlag(fs, &s.Seed, "seed of the search")
-	fileFlag(fs, &svg, "svg", "file for the timeline as a picture", ".svg")
+	fileFlag(fs, &svg, "svg", "file for a picture of the timeline", ".svg")
 	fileFlag(fs, &html, "html", "file for an interactive page with sliders for sizes, times and memory", ".html")
 	outcomeFlags(fs, &format, "text", "csv", "json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -93,7 +93,7 @@ flags and seed find the same one.`,
 		case s.Times.File != "" && html != "":
 			return failure.Usagef("--html with a file of --times: want the same times for all devices, such as --times f=2,b=2,w=1")
 		case s.Search && fs.Changed("window"):
-			return failure.Usagef("--search and --window: want one of them, since updates within the lists are not searched")
+			return failure.Usagef("--search and --window: want one of them, since asynchronous schedules cannot be searched")
 		case s.Search && fs.Changed("schedule"):
 			return failure.Usagef("--search and --schedule: want one of them")
 		case !s.Search && fs.Changed("seed"):
@@ -111,13 +111,13 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	t := lab.Table{
 		Title: heading(s, r),
 		Notes: []string{
-			fmt.Sprintf("The step takes %.6g ms; the longest time from a device's first task to the end of its last is %.6g ms; %.4f of that is idle (the bubble rate).", r.Makespan, r.Span, r.BubbleRate),
+			fmt.Sprintf("The step takes %.6g ms. The longest span of a device, from the start of its first task to the end of its last, is %.6g ms; a share of %.4f of it is idle (the bubble rate).", r.Makespan, r.Span, r.BubbleRate),
 		},
 	}
 	if f := r.Searched; f != nil {
 		t.Notes = append(t.Notes, fmt.Sprintf("Found among %d schedules, from %s, within a limit of %g.", f.Tried, f.From, s.Limit))
 		if f.Least > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("No schedule with its stages in these places is shorter than %.6g ms, whatever its memory.", f.Least))
+			t.Notes = append(t.Notes, fmt.Sprintf("No schedule with this placement of stages is shorter than %.6g ms, whatever its memory.", f.Least))
 		}
 	}
 	t.Numbers("device")
@@ -125,7 +125,7 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	t.Numbers("start, ms", "end, ms", "busy, ms", "peak memory")
 	if s.Window > 0 {
 		t.Numbers("versions", "staleness")
-		t.Caption = []string{"Versions: of the weights, at once. Staleness: the most updates that a device makes between the weights that a mini-batch's F reads and the update by its gradient."}
+		t.Caption = []string{"Versions: weight versions held at once. Staleness: the most updates between the weights that a mini-batch's F reads and the update by its gradient."}
 	}
 	chunks := r.Place.Chunks()
 	for i, d := range r.Devices {
@@ -141,8 +141,8 @@ func printSchedule(o *output, s *simulate.Scheduling, r *simulate.Scheduled, for
 	if err := o.printf("\n"); err != nil {
 		return err
 	}
-	of := lab.Table{Title: "Whose bubble it is", Caption: []string{
-		"The rest of the step on each device, in milliseconds. Link: what comes next is under way; imbalance: waiting for a task that takes longer than the mean; warm-up: before the first B; drain: after the last F; neighbour: waiting for another device in between.",
+	of := lab.Table{Title: "Causes of idle time", Caption: []string{
+		"Idle time of each device, in milliseconds. Link: waiting for a transfer; imbalance: waiting for a task that takes longer than the mean; warm-up: before the first B; drain: after the last F; neighbour: waiting for another device in between.",
 	}}
 	of.Numbers("device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link")
 	for i, d := range r.Devices {

@@ -89,7 +89,7 @@ func TestScheduleSearch(t *testing.T) {
 		}
 	}
 	_, text, _ := execute(t, append([]string{"schedule", "--search", "--memory-limit", "6", "-k", "3", "-m", "7"}, times...)...)
-	testkit.Has(t, text, "searched: 3 devices", "No schedule with its stages")
+	testkit.Has(t, text, "searched: 3 devices", "No schedule with this placement")
 }
 
 // The idle time of each device is divided, and what is left of it by no cause is nothing;
@@ -118,5 +118,5 @@ func TestScheduleDrawn(t *testing.T) {
 		}
 	}
 	_, text, _ := execute(t, "schedule", "--schedule", "1f1b")
-	testkit.Has(t, text, "Whose bubble it is")
+	testkit.Has(t, text, "Causes of idle time")
 }

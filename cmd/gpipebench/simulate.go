@@ -27,10 +27,10 @@ func newSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Plan and time a step on modelled accelerators, at any scale",
-		Long: `Simulate compiles the programs that a training would run, plans every device's
-memory and replays a step with the times that a roofline gives each operation: at the
-shares of the peak rates that others have measured, where the accelerator's file
-has them, or with --peak at the peaks. It computes no values.`,
+		Long: `Simulate compiles the programs that a training run would use, plans every device's
+memory, and replays a step with each operation's time taken from a roofline model. Rates
+are published shares of the peak rates where the accelerator's file has them, with --peak
+the peak rates. No values are computed.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs(nil, [2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
 				return err
@@ -58,16 +58,16 @@ has them, or with --peak at the peaks. It computes no values.`,
 	}
 	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s)
-	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
+	batchFlag(fs, &s.Batch, 32, "examples per mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	replicaFlags(fs, &s.Setup)
 	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
-	allReduceFlags(fs, &s, "links between replicas; --all-reduce 2d wants a torus with X x Y = R")
-	fs.Lookup("cost").Usage = "what the cut balances; time: the modelled time of every layer"
+	allReduceFlags(fs, &s, "links between replicas; --all-reduce 2d needs a torus with X x Y = R")
+	fs.Lookup("cost").Usage = "what the cut balances; time: each layer's modelled time"
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	traceFlag(fs, &trace, "the")
-	fileFlag(fs, &memory, "memory", "file for a picture of each device's memory over the step: .svg", ".svg")
+	fileFlag(fs, &memory, "memory", "file for a plot of each device's memory over the step, .svg", ".svg")
 	fs.BoolVar(&shown, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd
@@ -75,21 +75,21 @@ has them, or with --peak at the peaks. It computes no values.`,
 
 // allReduceFlags adds the flags of sums over replicas.
 func allReduceFlags(fs *pflag.FlagSet, s *simulate.Simulating, topology string) {
-	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the gradients of replicas are added up; tree: halving and doubling", reduction.ParseKind)
+	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the replicas' gradients are summed; tree: recursive halving and doubling", reduction.ParseKind)
 	value(fs, &s.Torus, "topology", "flat", "flat|torus:XxY", topology, parseTopology)
 }
 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
 func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
-	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(accelerator.Names(), ", ")+", or a YAML file of one")
-	value(fs, &s.Setup.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 60GiB to leave a quarter of 80 free (default: as the device's file says)", units.ParseBytes)
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(accelerator.Names(), ", ")+", or a YAML file that describes one")
+	value(fs, &s.Setup.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 60GiB to leave a quarter of 80GiB free (default: from the device's file)", units.ParseBytes)
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "type of activations", train.ParseDType)
-	value(fs, &s.Accounting, "accounting", "full", "full|paper", "what counts as peak memory; full: all. paper, as GPipe's Table 1: parameters, optimizer state and activations, without gradients", gpipe.ParseAccounting)
-	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulate.ParseSwitch)
-	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulate.ParseSwitch)
-	fs.BoolVar(&s.Peak, "peak", false, "run everything at peak rates; otherwise at the measured shares of them that the device's file has")
-	value(fs, &s.Tokens, "tokens", "", "count", "tokens to train on, such as 300B or 2T, of networks for images examples; the days that this takes are printed", units.ParseCount)
-	fs.BoolVar(&s.KeepScores, "keep-scores", false, "keep attention's probabilities for the backward; otherwise they are computed again")
+	value(fs, &s.Accounting, "accounting", "full", "full|paper", "what counts as peak memory; full: everything. paper, as in GPipe's Table 1: parameters, optimizer state and activations, but not gradients", gpipe.ParseAccounting)
+	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations; file: as its file says", simulate.ParseSwitch)
+	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations in memory are padded to the device's lanes; file: as its file says", simulate.ParseSwitch)
+	fs.BoolVar(&s.Peak, "peak", false, "run everything at peak rates; otherwise at the measured shares of the peak in the device's file")
+	value(fs, &s.Tokens, "tokens", "", "count", "tokens to train on, such as 300B or 2T (image networks: examples); prints how many days this takes", units.ParseCount)
+	fs.BoolVar(&s.KeepScores, "keep-scores", false, "keep attention probabilities for the backward pass; otherwise they are recomputed")
 	clusterFlags(fs, s)
 }
 
@@ -97,22 +97,22 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 // Any of them makes replicas alike, and what a device holds that of its precision.
 func clusterFlags(fs *pflag.FlagSet, s *simulate.Simulating) {
 	p := &s.Parallel
-	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "devices that divide the operations of each stage, T; 0: one. As Megatron-LM does it; of transformer-lm and llama")
-	fs.BoolVar(&p.SequenceParallel, "sequence-parallel", false, "divide by tokens what the T devices do not divide otherwise")
-	count(fs, &p.Zero, "zero", 0, 0, 3, "what replicas divide; 1: the optimiser's state, 2: gradients too, 3: weights too (FSDP)")
-	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what a backward computes again; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
-	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; of less than 32 bits, there are float32 copies. fp8: of the products alone, with bf16 weights", gpipe.ParsePrecision)
-	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with the scores in memory. Devices without kernels in their files have ours alone", gpipe.ParseAttention)
-	fs.BoolVar(&p.DropScores, "drop-scores", false, "a dropout of attention's probabilities, of unfused attention")
-	fs.BoolVar(&p.Scatter, "scatter", false, "send boundaries to other nodes in shares of the T devices, which gather them there")
-	fs.BoolVar(&p.AwaitTransfers, "await-transfers", false, "devices wait for transfers between stages; otherwise they compute meanwhile")
-	fs.BoolVar(&p.GradientsApart, "gradients-apart", false, "add gradients of weights to their accumulators in operations of their own")
-	fs.BoolVar(&p.Overlap, "overlap", false, "add up gradients beside the backward, as far as they fit there")
-	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "what is on neighbouring devices; tp-dp-pp, Megatron-LM's: the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
-	count(fs, &p.NodeDevices, "node-devices", 0, 0, gpipe.MaxTasks, "devices of a node, between which is the near link; 0: as the device's file says")
-	bandwidth(fs, &p.Near.Bandwidth, "near-bandwidth", "bytes a second of a device's link within its node, such as 300GB (default: as the device's file says)")
-	bandwidth(fs, &p.Far.Bandwidth, "far-bandwidth", "bytes a second of a device's link to other nodes, such as 25GB (default: as the device's file says)")
-	fs.BoolVar(&p.TensorOverNodes, "tensor-over-nodes", false, "allow the T devices of a stage to be in several nodes")
+	count(fs, &p.Tensor, "tensor", 0, 0, gpipe.MaxParts, "tensor-parallel devices per stage, T; 0: one. As in Megatron-LM; for transformer-lm and llama")
+	fs.BoolVar(&p.SequenceParallel, "sequence-parallel", false, "split by tokens what the T devices do not split otherwise")
+	count(fs, &p.Zero, "zero", 0, 0, 3, "ZeRO stage, what replicas shard; 1: optimiser state, 2: gradients too, 3: weights too (FSDP)")
+	value(fs, &p.Recompute, "recompute", "stage", "stage|none|selective|full", "what the backward pass recomputes; stage: as --checkpoint says, selective: the core of attention, full: each layer, one at a time", gpipe.ParseRecompute)
+	value(fs, &p.Precision, "precision", "f32", "f32|bf16|fp16|fp8", "type of weights; types below 32 bits also keep float32 master copies. fp8: only matrix products, with bf16 weights", gpipe.ParsePrecision)
+	value(fs, &p.Attention, "attention", "ours", "ours|unfused|flash", "how attention is computed; unfused: with scores in memory. Devices whose files have no kernels support only ours", gpipe.ParseAttention)
+	fs.BoolVar(&p.DropScores, "drop-scores", false, "apply dropout to attention probabilities, with --attention unfused")
+	fs.BoolVar(&p.Scatter, "scatter", false, "each of the T devices sends its share of a stage's output to another node, where the shares are gathered")
+	fs.BoolVar(&p.AwaitTransfers, "await-transfers", false, "devices wait for transfers between stages instead of computing meanwhile")
+	fs.BoolVar(&p.GradientsApart, "gradients-apart", false, "add weight gradients to their accumulators in separate operations")
+	fs.BoolVar(&p.Overlap, "overlap", false, "overlap the reduction of gradients with the backward pass, as far as it fits")
+	value(fs, &p.Order, "order", "tp-dp-pp", "tp-dp-pp|tp-pp-dp", "order in which devices are assigned; tp-dp-pp (Megatron-LM's): the T devices of a stage, then replicas, then stages", gpipe.ParseOrder)
+	count(fs, &p.NodeDevices, "node-devices", 0, 0, gpipe.MaxTasks, "devices per node, connected by the near link; 0: from the device's file")
+	bandwidth(fs, &p.Near.Bandwidth, "near-bandwidth", "bandwidth of a device's link within its node in bytes per second, such as 300GB (default: from the device's file)")
+	bandwidth(fs, &p.Far.Bandwidth, "far-bandwidth", "bandwidth of a device's link to other nodes in bytes per second, such as 25GB (default: from the device's file)")
+	fs.BoolVar(&p.TensorOverNodes, "tensor-over-nodes", false, "allow the T devices of a stage to span several nodes")
 	geluFlag(fs, &s.Model)
 }
 

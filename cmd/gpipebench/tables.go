@@ -34,7 +34,7 @@ const (
 
 // restFlag adds the flag that names the directory for what another lacks.
 func restFlag(flags *pflag.FlagSet, rest *string) {
-	flags.StringVar(rest, "rest", "", "directory of results for the experiments that --results lacks (default: none, and for "+referenceFull+" "+reference+")")
+	flags.StringVar(rest, "rest", "", "directory of results for the experiments that --results lacks (default: none; for "+referenceFull+", "+reference+")")
 }
 
 // restOf is what was named for the experiments that a directory of results lacks, or goes
@@ -52,23 +52,22 @@ func newReproduce() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Run a paper's experiments and write their records and tables",
-		Long: `Reproduce runs the experiments and writes their tables, with the records that
-they are computed from, to a directory: records/*.jsonl, tables/*.md, *.csv,
-plots, steps' timelines as text, SVG and Chrome trace JSON; report/index.html
-joins all of it. It ends with what the paper's main sentences come to, and with how
-many verdicts are as in the reference. With -v it prints each experiment's tables
-as well, as it does for a single experiment.
+		Long: `Reproduce runs the experiments and writes their records and the tables computed from
+them to a directory: records/*.jsonl, tables/*.md, *.csv, plots, and timelines of steps
+as text, SVG and Chrome trace JSON; report/index.html shows all of it. It ends with the
+outcome of the paper's main sentences, and with how many verdicts are as in the
+reference. With -v, or for a single experiment, it also prints the tables.
 
-The experiments are the GPipe paper's, but for those on its section 6 (gpipebench section6).
-With --paper densify they are about gathered and reduced gradients (Cavdar et al. 2019),
-with bubbles about later schedules (Qi et al. 2024), with mlperf about large batches on pods of TPUs (Kumar et al. 2019), with published
-about steps of large trainings that others measured, with beyond about what no paper has,
-such as replicas of pipelines; all makes everything.
+The experiments are those on the GPipe paper, except its section 6 (gpipebench section6).
+Other values of --paper: densify (gathering or reducing gradients, Cavdar et al. 2019),
+bubbles (later schedules, Qi et al. 2024), mlperf (large batches on TPU pods, Kumar et
+al. 2019), published (published step times of large training runs), beyond (what no paper
+has, such as replicas of pipelines), and all.
 
-Samples that the directory has already for the same spec and machine are not measured
-again, so a run that was stopped goes on where it was; a line says so if another
-engine measured them, and --fresh measures anew. Tables show the values of
-` + reference + ` as well, if it is there.`,
+Samples that the directory already has for the same spec and machine are not measured
+again, so a stopped run continues where it was; a line says so if another engine measured
+them, and --fresh measures again. Tables also show the values of
+` + reference + `, if it exists.`,
 		Example: `  gpipebench reproduce
   gpipebench reproduce --profile smoke --out /tmp/smoke
   gpipebench reproduce --only table2,figure3
@@ -122,7 +121,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 		}),
 	}
 	profileFlag(cmd, &r.Profile)
-	value(cmd.Flags(), &r.Only, "only", "", "id,id,...", "only these experiments; their names are "+strings.Join(experiments.IDs(), ", "), func(text string) ([]string, error) {
+	value(cmd.Flags(), &r.Only, "only", "", "id,id,...", "only these experiments; the names are "+strings.Join(experiments.IDs(), ", "), func(text string) ([]string, error) {
 		ids := strings.Split(text, ",")
 		for _, id := range ids {
 			if _, err := oneOf(experiments.IDs()...)(id); err != nil {
@@ -131,7 +130,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 		}
 		return append(r.Only, ids...), nil // the flag may be given more than once
 	})
-	paperFlag(cmd.Flags(), &r.Paper, "whose experiments (default: gpipe; with --only or --spec, any)")
+	paperFlag(cmd.Flags(), &r.Paper, "whose experiments; default: gpipe, with --only or --spec any")
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
 	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	tablesFlag(cmd, &verbose)
@@ -185,9 +184,9 @@ func printReports(ctx context.Context, o *output, r experiments.Loaded, format s
 // runFlags adds the flags that reproduce and single tables have in common.
 func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	r.Executable, _ = os.Executable() // if unknown, rounds share this process
-	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
-	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (spec.yaml in a folder of experiments/); it says which experiment runs")
-	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory of another run to show in the tables, if it exists")
+	cmd.Flags().StringVar(&r.Spec, "spec", "", "spec file to use instead of the built-in one (spec.yaml in a folder of experiments/); it determines which experiment runs")
+	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again, even where records exist")
 }
 
 // tablesFlag adds -v to a command that runs several experiments.
@@ -242,7 +241,7 @@ func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *co
 		r.Only = append(r.Only, d.ID)
 		if d.TypedActivations {
 			typed = d.ID
-			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "type of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
+			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "type of activations; bf16: only "+d.ID+", with separate records", func(text string) (string, error) {
 				if dt, err := train.ParseDType(text); err != nil || dt == graph.F32 {
 					return "", err
 				}
@@ -256,7 +255,7 @@ func newTables(name, short string, parts []lab.Definition, paper *lab.Paper) *co
 	formatFlag(cmd.Flags(), &format, "tables", lab.Formats...)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
 	runFlags(cmd, &r)
-	value(cmd.Flags(), &printed, "print-spec", "", "ID", "print a spec, for --spec, and measure nothing; of "+strings.Join(r.Only, ", "), oneOf(r.Only...))
+	value(cmd.Flags(), &printed, "print-spec", "", "ID", "print a spec, for use with --spec, and measure nothing; one of "+strings.Join(r.Only, ", "), oneOf(r.Only...))
 	cmd.Flags().Lookup("print-spec").NoOptDefVal = r.Only[0]
 	return cmd
 }
@@ -266,7 +265,7 @@ func axisFlag(fs *pflag.FlagSet, to *[]int, axis, what string, parts []lab.Defin
 	if slices.ContainsFunc(parts, func(d lab.Definition) bool { return !d.HasAxis(axis) }) {
 		return
 	}
-	value(fs, to, axis+"|"+axis, "", "n,n,...", what+", in place of the spec's; the paper need not have them", func(text string) ([]int, error) {
+	value(fs, to, axis+"|"+axis, "", "n,n,...", what+", instead of the spec's; values that are not in the paper are allowed", func(text string) ([]int, error) {
 		numbers, err := parseInts(text)
 		slices.Sort(numbers)
 		return numbers, err

@@ -35,16 +35,15 @@ func newTrain() *cobra.Command {
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
 evaluates it on held-out data. The weights' SHA-256 that it prints at the end does
-not depend on -k, on how the pipeline is cut, scheduled (but with pipedream) and run,
+not depend on -k, on how the pipeline is cut, scheduled (except by pipedream) and run,
 or, for networks without batch norm, on -m.
 
-With pipedream and its kinds each stage updates its weights by itself: the SHA-256
-depends on the schedule and on --window, and, but with pipedream-2bw, on -k.
+With the pipedream schedules each stage updates its own weights: the SHA-256 depends
+on the schedule, on --window and (except for pipedream-2bw) on -k.
 
 With --snapshot-dir an interrupt (Ctrl-C, SIGTERM) finishes the step and writes a
-snapshot; a second one ends at once. The same command with --resume goes on from
-there, or from the last snapshot after the process was killed, as if nothing had
-happened.
+snapshot; a second interrupt ends at once. The same command with --resume continues
+from there (after a kill, from the last snapshot) as if it had never stopped.
 
 ` + presetUsage() + `
 
@@ -62,7 +61,7 @@ happened.
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (shown || trace != "" || curve != "") {
-				return &failure.UsageError{Err: errors.New("no step, so no timeline or curve: want --steps above 0, or no --timeline, --trace and --curve")}
+				return &failure.UsageError{Err: errors.New("without steps there is no timeline or curve: want --steps above 0, or no --timeline, --trace and --curve")}
 			}
 			t.Reductions = strings.HasSuffix(strings.ToLower(trace), ".json")
 			if dry {
@@ -101,9 +100,9 @@ happened.
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "data set: synthetic, text:FILE, gettext:, images:DIR, ...; language models: synthetic, text:FILE. Translators: synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (message catalogs; without DIR "+datasets.SystemCatalogs+"). Images: synthetic, synthetic-digits, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder for each class)")
-	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
+	batchFlag(fs, &t.Batch, 32, "examples per mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, train.MaxSteps, "mini-batches to train on")
-	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the data, in place of --steps")
+	count(fs, &t.Epochs, "epochs", 0, 0, train.MaxSteps, "passes over the training data, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
 	zeroFlag(fs, &t.Setup)
@@ -120,30 +119,30 @@ happened.
 	})
 	fs.BoolVar(&dry, "dry", false, "check the settings and print them as a command, with all presets and recipes, without training")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "optimiser; momentum and Nesterov are 0.9, rmsprop is TensorFlow's, lars takes --l2 as its weight decay and settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(train.Optimizers(), "|"), "optimiser; momentum and nesterov use 0.9, rmsprop is TensorFlow's, lars uses --l2 as its weight decay and takes settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
-	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W, W being 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
+	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W; W is 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
 		return s, err
 	})
 	number(fs, &t.ClipNorm, "clip-norm", 1, anything, "largest global norm of the gradient; 0: no limit")
 	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: no limit")
 	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "divide the initial feed-forward weights by the number of layers; for gnmt, scale initial weights by the width")
-	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that is spread over all tokens or classes in training, from 0 up to 1")
-	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation, this times the weight is added to the gradient")
-	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; starts at (1+step)/(10+step). 0: no average")
-	value(fs, &t.Keep, "keep", "last", "last|best", "weights to end with; best: those whose evaluation on a half of what is held out, the development set, has the least loss. The final evaluation is of the other half", train.ParseKeep)
-	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: at the end alone, with images after each epoch")
-	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens that a language model generates at the end; once greedily and once sampled with the seed")
+	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "label smoothing in training: share of the target's probability spread over all tokens or classes, from 0 up to 1")
+	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation: this number times the weight is added to the gradient")
+	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; at first at most (1+step)/(10+step). 0: no average")
+	value(fs, &t.Keep, "keep", "last", "last|best", "which weights to keep; best: those with the lowest loss on the development set, which is half of the held-out data. The final evaluation uses the other half", train.ParseKeep)
+	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: only at the end, for images after each epoch")
+	count(fs, &t.Generate, "generate", 0, 0, train.MaxGenerate, "tokens that a language model generates at the end; once greedily, once sampled with --seed")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
-	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); its network must compute the same function. With --steps 0 they are only evaluated")
+	fs.StringVar(&t.Load, "load", "", "file of initial weights (safetensors); its network must compute the same function. With --steps 0 the weights are only evaluated")
 	fs.StringVar(&t.LoadPart, "load-part", "", "load only the weights in this file that match by path and shape; the rest are reported")
 	fs.StringVar(&t.Save, "save", "", "file for the trained weights (safetensors); with --steps 0 the initial weights, or the loaded ones")
-	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
+	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the moving average of --ema instead of the trained weights")
 	snapshotFlags(fs, &t.Snapshots)
-	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; a line for each, kept when a run is interrupted and continued when it is resumed", ".csv")
-	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg", ".svg")
+	fileFlag(fs, &t.Log, "log", "file for losses and evaluations, .csv; one line each. A resumed run appends to it", ".csv")
+	fileFlag(fs, &curve, "curve", "file for a plot of the losses, .svg", ".svg")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&shown, "timeline", false, "draw the last step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
@@ -184,8 +183,8 @@ func printSettings(o *output, t *train.Training, command, format string) error {
 func snapshotFlags(fs *pflag.FlagSet, s *train.Snapshots) {
 	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots, from which --resume continues")
 	count(fs, &s.Every, "snapshot-every", 100, 1, train.MaxSteps, "steps between snapshots; another is written after the last step")
-	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "how many of the newest snapshots to keep")
-	fs.BoolVar(&s.Resume, "resume", false, "continue from the newest undamaged snapshot, if there is one; -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas with the same --groups may differ, and the bits are the same; of asynchronous schedules those that decide the bits must not")
+	count(fs, &s.Keep, "snapshot-keep", 2, 1, train.MaxSteps, "number of newest snapshots to keep")
+	fs.BoolVar(&s.Resume, "resume", false, "continue from the newest undamaged snapshot, if there is one; -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas with the same --groups may change, and the bits stay the same. With asynchronous schedules, settings that affect the bits must not change")
 }
 
 // checkSnapshotFlags refuses flags of snapshots without a directory for them.
@@ -228,7 +227,7 @@ func printTraining(o *output, r *train.Result) error {
 	}
 	b.WriteString("\n")
 	if r.Best != nil {
-		fmt.Fprintf(&b, "kept the weights after step %d, which have the least development loss, %.4f\n", r.Best.Step, r.Best.Loss)
+		fmt.Fprintf(&b, "kept the weights after step %d, which have the lowest development loss, %.4f\n", r.Best.Step, r.Best.Loss)
 	}
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
@@ -305,12 +304,12 @@ func printGenerated(b *strings.Builder, g *train.Generated) {
 	if g == nil {
 		return
 	}
-	prompt := "prompt, where the held-out part begins"
+	prompt := "prompt, the beginning of the held-out part"
 	if strings.Trim(g.Prompt, "0123456789 ") == "" {
 		prompt += " (tokens of an invented language, as numbers)"
 	}
 	for _, part := range []struct{ name, text string }{
-		{prompt, g.Prompt}, {fmt.Sprintf("%d tokens after it, the most probable each time", g.Tokens), g.Greedy},
+		{prompt, g.Prompt}, {fmt.Sprintf("%d tokens after it, always the most probable", g.Tokens), g.Greedy},
 		{fmt.Sprintf("%d tokens after it, sampled", g.Tokens), g.Sampled},
 	} {
 		fmt.Fprintf(b, "%s:\n  | %s\n", part.name, strings.ReplaceAll(part.text, "\n", "\n  | "))

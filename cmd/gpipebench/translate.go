@@ -16,10 +16,10 @@ func translationFlags(fs *pflag.FlagSet, t *train.Training) {
 	fileFlag(fs, &t.Translations, "translations", "file for held-out sources, references and translations, .csv", ".csv")
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
-	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "temperature by which languages share an epoch; 1: in proportion to their sizes")
-	count(fs, &t.Config.Translation.Window, "bucket-window", 0, 0, datasets.MaxWindow, "mini-batches whose pairs are sorted by length together; 1: no sorting. 0: pairs of a whole epoch share mini-batches by shape")
-	count(fs, &t.Config.Translation.Hosts, "input-hosts", 0, 0, datasets.MaxHosts, "hosts that take turns to make mini-batches; each has its own part of an epoch and its own windows. 0: one")
-	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced at random, from 0 to 1")
+	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "sampling temperature of languages in an epoch; 1: in proportion to their sizes")
+	count(fs, &t.Config.Translation.Window, "bucket-window", 0, 0, datasets.MaxWindow, "window of mini-batches whose pairs are sorted by length; 1: no sorting. 0: pairs of a whole epoch are grouped by shape")
+	count(fs, &t.Config.Translation.Hosts, "input-hosts", 0, 0, datasets.MaxHosts, "input hosts that take turns making mini-batches; each has its own part of an epoch and its own windows. 0: one")
+	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens replaced at random, from 0 to 1")
 }
 
 // joinTied joins --tied or --print-spec and its value, which is optional, to one argument.

@@ -25,46 +25,44 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check every claim of a paper with the records, and give a verdict for each",
-		Long: `Verify computes a verdict for each claim of both versions of the GPipe paper, which
-experiments/gpipe/claims.yaml lists, from a directory of results: counts must
-come out, ratios are compared with what was measured and modelled within a
-tolerance, trends are conditions that must hold, stand-ins agree with the paper or
-disagree. It prints what the paper's main sentences come to, and with -v or --only each
-claim with its evidence. A verdict uses the 95% intervals where there are some. What
-trainings over seeds show is judged by the design in their spec: competence first, then
-the interval at a level that is corrected for their number, against a margin. It also
-checks every record's checksum, and that the tables are all that the records give and
-nothing else; with the IDs of claims as --only, those that these claims read.
+		Long: `Verify computes a verdict for each claim of both versions of the GPipe paper, listed in
+experiments/gpipe/claims.yaml, from a directory of results. Counts must match; ratios
+are compared with our measured or modelled values within a tolerance; trends are
+conditions that must hold; stand-ins agree with the paper or disagree. It prints the
+outcome of the paper's main sentences, and with -v or --only each claim with its
+evidence. Verdicts use 95% intervals where there are any. Training results over several
+seeds are judged by the design in their spec: first gates of competence, then the
+interval, corrected for the number of comparisons, against a margin. It also checks
+every record's checksum, and that the tables are exactly what the records give; if --only
+names IDs of claims, only what these claims read is checked.
 
-The claims of another paper's folder in experiments/ are judged as well if the
-directory has records of its experiments, or if --paper or --only asks for them.
+Claims of another paper in experiments/ are judged too if the directory has records of
+its experiments, or if --paper or --only asks for them.
 
-It fails if a count or a trend fails, if a record was changed or is not of the design
-that judges it, if a table differs from its records, is missing or has no records, or
-if there are no records at all.
-A ratio of ours that differs from the paper's, or a stand-in that disagrees, is
-shown and does not fail. An experiment that was not measured yet fails only with
---strict. Tables that show another run as well were made with that run:
---reference names it.
+It fails if a count or a trend fails, if a record was changed or does not belong to the
+design that judges it, if a table differs from its records, is missing or has no records,
+or if there are no records at all. A ratio that differs from the paper's, or a stand-in
+that disagrees, is shown and is not a failure. An experiment that has not been measured
+fails only with --strict. If tables also show another run, --reference names its
+directory.
 
 A claim rests on profile full where that was run: on ` + referenceFull + `, and
-on ` + reference + ` for the experiments that it lacks. Of other directories
---rest names the second.
+on ` + reference + ` for the experiments that it lacks. For other directories
+--rest names the second one.
 
-With --against the verdicts on two directories of results are compared, for
-instance of two machines; it lists the claims whose verdicts differ, and fails if
-there are any.
+--against compares the verdicts on two directories of results, for example from two
+machines; it lists the claims whose verdicts differ, and fails if there are any.
 
-With --hashes it reads no records: it runs small trainings of every kind of network,
-and says for each whether this machine ends with the published SHA-256 of the weights
-and loss, which are the same on every processor. It fails if one is not.
+--hashes reads no records: it trains small networks of every kind, and says for each
+whether this machine gets the published SHA-256 of the weights and the published loss,
+which are the same on every processor. It fails if one differs.
 
-With a directory, it judges the ledger there, DIR/claims.yaml, by the tables DIR/*.csv:
-claims of a paper for which there is no code here, of figures that you have. It fails if a table
-lacks a column or a row that a claim reads. --schema prints
-what such a file may have as JSON Schema, for editors and other programs.
+With a directory DIR, verify judges the claims in DIR/claims.yaml by the tables
+DIR/*.csv: claims of a paper for which there is no code here, with your own figures. It
+fails if a table lacks a column or a row that a claim reads. --schema prints the JSON
+Schema of such a file, for editors and other programs.
 
-As CSV there are the verdicts alone; JSON has the state of the records as well.`,
+CSV output has only the verdicts; JSON also has the state of the records.`,
 		Example: `  gpipebench verify
   gpipebench verify --only disagrees,differs
   gpipebench verify --only cures,table1-25x
@@ -119,7 +117,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if hashes && len(args)+cmd.Flags().NFlag() > 1 {
-			return errors.New("verify --hashes reads no records: want it alone")
+			return errors.New("verify --hashes reads no records: want no other flags or arguments")
 		}
 		if cmd.Flags().Changed("only") {
 			v.Only = strings.Split(only, ",")
@@ -140,14 +138,14 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	}
 	cmd.Flags().StringVar(&v.Results, "results", referenceFull, "directory with records and tables")
 	restFlag(cmd.Flags(), &v.Rest)
-	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
-	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and of other papers that the directory has records of)")
+	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory of the other run that the tables show, if they do")
+	paperFlag(cmd.Flags(), &v.Paper, "whose claims; default: GPipe's, and those on other papers with records in the directory")
 	cmd.Flags().StringVar(&only, "only", "", "only these claims, by ID or verdict: `ID,...|VERDICT,...`")
-	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
+	cmd.Flags().StringVar(&against, "against", "", "directory of results to compare the verdicts with")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every claim with its evidence")
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of claims.yaml, and judge nothing")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
-	cmd.Flags().BoolVar(&hashes, "hashes", false, "train small networks instead, and compare their weights with published hashes")
+	cmd.Flags().BoolVar(&hashes, "hashes", false, "instead train small networks and compare their weights with published hashes")
 	formatFlag(cmd.Flags(), &format, "the verdicts", lab.Formats...)
 	return cmd
 }

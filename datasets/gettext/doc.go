@@ -13,23 +13,23 @@
 //
 // A message is left out
 //
-//   - that has no letter on a side, or bytes or control characters that are not text,
-//   - that has more than 2000 bytes on a side,
-//   - that has a part that the program fills in: %s, %1, {name}, $HOME, tags of its own,
-//   - that has fewer than three English words with a letter in them, without markup,
-//   - that is the same on both sides,
-//   - whose English sentence the language has already: the first translation is taken.
+//   - if a side has no letter, or bytes or control characters that are not text,
+//   - if a side has more than 2000 bytes,
+//   - if it has a placeholder that the program fills in: %s, %1, {name}, $HOME, its own tags,
+//   - if it has fewer than three English words with a letter in them, without markup,
+//   - if both sides are the same,
+//   - if the language already has its English sentence: the first translation is kept.
 //
 // Tags of HTML, Pango, DocBook and KDE, entities, and the marks of labels' keys (_File, E&xit)
-// are removed. Contexts are dropped, and of plurals the singular with the first form is taken.
-// A catalog in a charset that is not known is left out; a malformed one is an
-// error that names it and the byte.
+// are removed. Contexts are dropped, and for plurals the singular and the first form are used.
+// A catalog in an unknown charset is left out; a malformed one is an error that names it
+// and the byte.
 //
 // # What is held out
 //
-// Sentences whose English side, without case, punctuation and spaces, has a hash in the lowest
-// tenth of its range: the same in every language. Of each language at most 200 are used, those
-// with the lowest hashes; the others of that tenth are in neither part. A language is the name
-// of a folder: sr@latin, pt_BR and zh_TW are languages of their own, English and its variants
-// are left out. Every language is translated into English.
+// A sentence is held out if the hash of its English side, without case, punctuation and spaces,
+// is in the lowest tenth of the range: the same sentences in every language. At most 200 per
+// language are used, those with the lowest hashes; the rest of that tenth is in neither part. A
+// language is the name of a folder: sr@latin, pt_BR and zh_TW are separate languages; English and
+// its variants are left out. Every language is translated into English.
 package gettext

@@ -1,8 +1,8 @@
 // Package accelerator models devices by a roofline. It reads a device's figures from
-// a file, computes how long a compiled program takes on it, and calibrates: it makes
-// such a file from instructions that were timed on this machine.
+// a file, computes how long a compiled program takes on the device, and can calibrate:
+// it makes such a file from instructions timed on this machine.
 //
-// # The model of time
+// # The timing model
 //
 // A file has peak rates by dtype, memory and its bandwidth, lanes, overhead, link, three
 // conventions (tiled, fused, packing), and efficiencies: the shares of the peaks that others
@@ -22,15 +22,15 @@
 //     logarithm. A kind without one takes that of a more general kind, at last that of dense
 //     products, and else runs at its peak. Those of GPUs are medians of DeepBench's points
 //     (../accelerators/deepbench.py). `--peak` ignores all of them.
-//   - Layer norms, their gradients and dropouts may have shares of the memory's bandwidth of their own.
-//   - FLOPs have the widths of products padded to the lanes. Rows are not padded.
-//   - Traffic counts every operand once, an accumulator twice, of an embedding's table the
-//     rows that are looked up. Activations and their gradients count in the chosen dtype, all
-//     else four bytes. Tiled (TPUs): activations move with their last dimension padded to the
-//     lanes.
-//   - Fused (TPUs): an element-wise instruction that reads the result of the one before it
-//     joins that one, without the traffic between them and with one overhead.
-//   - Arithmetic other than products has no rate: its traffic bounds it.
+//   - Layer norms, their gradients and dropouts may have their own shares of the memory bandwidth.
+//   - FLOPs are counted with the widths of products padded to the lanes. Rows are not padded.
+//   - Traffic counts every operand once, an accumulator twice, and of an embedding table only the
+//     rows that are looked up. Activations and their gradients have the size of the chosen dtype,
+//     everything else four bytes. Tiled (TPUs): activations move with their last dimension padded
+//     to the lanes.
+//   - Fused (TPUs): an element-wise instruction that reads the result of the previous one is merged
+//     with it: no traffic between them, and a single overhead.
+//   - Arithmetic other than products has no rate: it is limited by its traffic.
 //   - A file may state a slower link between groups of devices, such as nodes: it connects
 //     replicas, or on a cluster (gpipe.Parallel) whatever is in several groups.
 //
@@ -38,17 +38,18 @@
 //
 // A file with kernels describes a GPU that runs one kernel after another ([Kernels]):
 //
-//   - A product is cut into tiles over the processors. Waves are whole, a tile has a start, and the
-//     second-level cache bounds small tiles. The dense share is then what large products reach.
-//   - Element-wise operations are fused with each other, and with no product.
-//   - Attention is unfused or flash, as a simulation asks. Unfused, its products, its softmax, a
-//     dropout and what rearranges heads are kernels of their own, and all scores are computed and
-//     moved; flash computes half of them with a causal mask, at the share of attention. A loss over
-//     logits is then in float32, pass after pass.
-//   - Operations at which parts of a stage meet take the time of a ring, within a node at the near
-//     link's rate, between nodes each device with its share at the far link's.
-//   - The host starts operations ahead of the device: a task takes at least as long as all starts,
-//     in every simulation. In each sum of [Timing] the larger of both counts.
+//   - A product is split into tiles over the processors. Waves are rounded up, a tile has a start-up
+//     time, and small tiles are limited by the second-level cache. The dense share is then the rate
+//     that large products reach.
+//   - Element-wise operations are fused with each other, but not with products.
+//   - Attention is unfused or flash, as the simulation requests. Unfused: its products, softmax,
+//     dropout and rearrangement of heads are separate kernels, and all scores are computed and moved.
+//     Flash computes half of them with a causal mask, at the efficiency of attention. A loss over
+//     logits is then computed in float32, one pass after another.
+//   - Operations at which parts of a stage communicate take the time of a ring: within a node at the
+//     near link's rate; between nodes each device sends its share at the far link's rate.
+//   - The host launches operations ahead of the device: a task takes at least as long as all its
+//     launches, in every simulation. Each sum of [Timing] counts the larger of the two.
 //
 // # Calibration
 //

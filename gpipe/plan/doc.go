@@ -1,8 +1,8 @@
-// Package plan is what is known of a pipeline from shapes alone, before anything runs: its
-// pieces and their programs, the task list of each device, memory to the byte, what replicas
-// add up, and what places send each other. [New] makes it from a [Config]; package gpipe runs
-// it, on devices that compute or on the virtual clock. Nothing here has a goroutine or knows
-// a transport.
+// Package plan computes everything about a pipeline that follows from shapes alone, before it
+// runs: its pieces and their programs, the task list of each device, memory to the byte, the
+// reductions over replicas, and the traffic between places. [New] makes a plan from a [Config];
+// package gpipe runs it, on devices that compute or on the virtual clock. This package starts no
+// goroutine and uses no transport.
 //
 // # A device's memory
 //
@@ -20,12 +20,12 @@
 //   - The workspace has the size that the largest program needs. Buffers are packed by liveness, largest
 //     first; an operation whose input dies there may write over it.
 //
-// Training, evaluating and predicting take turns in the same regions, each as large as the
-// purpose that needs most of it. A purpose for which a pipeline was not opened is refused.
+// Training, evaluation and prediction share the same regions, each as large as the purpose that
+// needs most of it. A purpose for which a pipeline was not opened is refused.
 // Smaller mini-batches run in the plan of the largest: a program that would take more is
 // compiled again with every buffer at the place that it has in the largest.
 //
-// The first piece that a device does not hold is an error with the device, the layer, the
+// The first piece that does not fit a device is an error with the device, the layer, the
 // bytes wanted and the bytes free. With Overcommit the plan is not checked, and the fault of
 // the first instruction beyond the capacity becomes that error.
 //
@@ -39,9 +39,9 @@
 // it those of one micro-batch; `--keep-scores` makes attention keep its probabilities. Full is
 // the default of simulate and plan.
 //
-// On a cluster of today (gpipe.Parallel) layers are planned one by one and stages are their sums:
-// weights of their precision, float32 copies, and gradients as replicas divide them; of each
-// micro-batch in flight, at most as many as the schedule has, what its layers keep; and the largest
-// workspace of a layer, with what is computed again for it. A dropout keeps a mask of one byte an
-// element, as frameworks do. Fragmentation and the framework's own memory are not counted.
+// On a modern cluster (gpipe.Parallel) layers are planned one by one and stages are their sums:
+// weights in their precision, float32 copies, and gradients, as sharded over replicas; the
+// activations kept for each micro-batch in flight, whose largest number depends on the schedule; and
+// the largest workspace of a layer, with its recomputed activations. A dropout keeps a mask of one
+// byte per element, as frameworks do. Fragmentation and the framework's own memory are not counted.
 package plan

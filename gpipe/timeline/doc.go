@@ -1,4 +1,4 @@
-// Package timeline holds what happened when in a training step: events on
+// Package timeline records what happened when in a training step: events on
 // devices and links, in seconds from the step's start.
 //
 // A timeline comes from a run (the runtime, on the wall clock) or from package clock,
@@ -12,9 +12,9 @@
 // # Causes of idle time
 //
 // [Timeline.Causes] gives each idle instant of a device one cause, the first that applies:
-// the barrier (its tasks are over and the update waits for others); a link (what its next task needs
-// is under way); imbalance (the task that makes it has run for longer than the mean of its
-// kind); warm-up (before the device's first B or I) or drain (after its last F); a neighbour.
+// the barrier (its tasks are done and the update waits for others); a link (the input of its next
+// task is in transit); imbalance (the task that makes this input has run for longer than the mean of
+// its kind); warm-up (before the device's first B or I) or drain (after its last F); a neighbour.
 // So causes are never negative and add up to the idle time on every timeline, unlike the parts
 // of [clock.Breakdown], which compares replays.
 package timeline

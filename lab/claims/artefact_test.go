@@ -60,7 +60,7 @@ func (d document) artefact() (string, error) {
 			}
 		}
 		if len(pending) > 0 {
-			measure = append(measure, "what decides: "+command("full", pending))
+			measure = append(measure, "to decide it: "+command("full", pending))
 		}
 		fmt.Fprintf(&b, "**C%d. %s**\n", i+1, row[0])
 		fmt.Fprintf(&b, "- Expected: **%s**%s. Here: %s.%s\n", o.Verdict, strings.TrimPrefix(row[1], string(o.Verdict)), row[3], paperSays)
@@ -68,7 +68,7 @@ func (d document) artefact() (string, error) {
 		fmt.Fprintf(&b, "- See: %s; `gpipebench verify --only %s`.\n\n", strings.Join(see, ", "), strings.Join(ids, ","))
 	}
 	quick, full := d.from[1].cost(names), d.from[0].cost(d.measuredAt(names, "full"))
-	fmt.Fprintf(&b, "Every experiment of the paper, section 6 included, takes about %s at profile quick on two idle cores, and about %s at full. The committed records were made by programs of their day, some beside other work, in %s at quick and, so far, %s at full. No process needed more than %s of memory at quick, and %s at full.",
+	fmt.Fprintf(&b, "Every experiment of the paper, section 6 included, takes about %s at profile quick on two idle cores, and about %s at full. The committed records were made by earlier versions of the program, some while other work was running, in %s at quick and, so far, %s at full. No process needed more than %s of memory at quick, and %s at full.",
 		expected("quick", names), expected("full", names), took(quick), took(full), units.FormatBytes(quick.Bytes), units.FormatBytes(full.Bytes))
 	return b.String(), nil
 }

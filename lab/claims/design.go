@@ -123,7 +123,7 @@ func (v *Judgement) compare(e *evaluator) error {
 		if at := f.JudgedAt(); at != "full" {
 			v.Why = "judged at " + at
 		} else if f.Registered != "none" {
-			v.Why = "registered on " + f.Registered + ", not run to its end"
+			v.Why = "registered on " + f.Registered + ", runs not finished"
 		}
 		if figure := f.Figure(primary); figure != "" {
 			v.Shown = slices.Insert(v.Shown, 0, figure)

@@ -50,7 +50,7 @@ func TestVerdictsOfOtherDesigns(t *testing.T) {
 	of = made("full", nil, 0)
 	of.Primaries[0].Test, of.Comparisons[0].Test, of.Comparisons[0].Margin = verdict.Sign, verdict.Sign, 0
 	of.Comparisons[0].Differences[0] = []float64{1, 1, 1, 1, -1, 0}
-	testkit.Equal(t, judgement(t, StandIn, of).Shown[0], "so with 4 of 6 seeds, the other way with 1 (p = 0.38, level 0.05)")
+	testkit.Equal(t, judgement(t, StandIn, of).Shown[0], "4 of 6 seeds as claimed, 1 the other way (p = 0.38, level 0.05)")
 }
 
 // A claim that names a primary has its verdict by the design: competence first, and the interval at
@@ -74,7 +74,7 @@ func TestVerdictsByDesign(t *testing.T) {
 		{"a gate that is open", made("full", []lab.Gate{narrow}, 1), CannotTell, "not shown competent: a condition is not known to be met: the rate is at no edge", "+1 ["},
 		{"a gate without records", made("full", []lab.Gate{{That: "all is well", Holds: `cell("none", "speed") > 1`}}, 1), CannotTell, "not shown competent", "+1 ["},
 		{"a gate of others", made("full", []lab.Gate{{That: "all is well", Holds: small.Holds, For: []string{"b"}}}, 1, 1), Agrees, "", "+1 ["},
-		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "registered on 2026-12-01, not run to its end", "+1.00 [+0.26, +1.74] points (6 seeds)"},
+		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "registered on 2026-12-01, runs not finished", "+1.00 [+0.26, +1.74] points (6 seeds)"},
 	} {
 		got := judgement(t, StandIn, c.is)
 		if got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {

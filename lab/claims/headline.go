@@ -201,7 +201,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			}
 			switch f.Verdict {
 			case JudgedAtFull:
-				f.Here += ", in small, which decides nothing"
+				f.Here += " (small trial run, not judged)"
 			case Undecided, CannotTell, Inconclusive, NotDecided:
 				f.Here += ", " + string(f.Verdict)
 			}

@@ -68,7 +68,7 @@ func TestOutcomesInWords(t *testing.T) {
 	testkit.Equal(t, rows[0][1], "holds in part (1 of 7 claims: a; differs: b, c; 1 open; 1 depend on what the paper does not state; 2 not decided yet)")
 	testkit.Equal(t, rows[0][3], "gain: 1; loss: 2, open")
 	testkit.Equal(t, rows[1][1], "not decided yet: registered")
-	testkit.Equal(t, rows[1][3], "gain: 1, in small, which decides nothing")
+	testkit.Equal(t, rows[1][3], "gain: 1 (small trial run, not judged)")
 }
 
 // A row shows the figures of its claims: that of a ratio with its interval, or what another

@@ -27,11 +27,11 @@ func (v *Verification) Says() string {
 	}
 	var says []string
 	if n := of(Ratio); n > 0 {
-		says = append(says, fmt.Sprintf("Of %d ratios that the paper prints, ours are within tolerance in %d cases and outside it in %d; %d are within what the paper leaves open, and %d are not decided.",
+		says = append(says, fmt.Sprintf("The paper prints %d ratios. Ours are within tolerance in %d cases and outside it in %d; in %d the paper's figure is within our range over what it leaves open, and in %d our interval spans the limit.",
 			n, of(Ratio, Reproduced), of(Ratio, Differs), of(Ratio, Unstated), of(Ratio, NotDecided)))
 	}
 	if of(Count) > 0 && of(Trend) > 0 {
-		says = append(says, fmt.Sprintf("Counts come out in %s cases, trends hold in %s.", some(Count, Reproduced), some(Trend, Holds)))
+		says = append(says, fmt.Sprintf("Counts reproduced: %s. Trends that hold: %s.", some(Count, Reproduced), some(Trend, Holds)))
 	}
 	waiting := 0
 	for _, c := range facts {
@@ -40,11 +40,11 @@ func (v *Verification) Says() string {
 		}
 	}
 	if n := of(StandIn); n > 0 {
-		says = append(says, fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree, %d show no difference, %d are left open by their intervals, and %d cannot be told here.",
+		says = append(says, fmt.Sprintf("%d claims can be tested only on small networks or modelled devices: %d agree with the paper, %d disagree, %d show no difference, %d have intervals too wide to decide, and %d cannot be judged here.",
 			n, of(StandIn, Agrees), of(StandIn, Disagrees), of(StandIn, NoDifference), of(StandIn, Inconclusive, Undecided), of(StandIn, CannotTell)))
 	}
 	if waiting > 0 {
-		says = append(says, fmt.Sprintf("%d more wait for trainings of profile full.", waiting))
+		says = append(says, fmt.Sprintf("%d more await training runs of profile full.", waiting))
 	}
 	return strings.Join(says, " ")
 }

@@ -25,8 +25,8 @@ func TestSays(t *testing.T) {
 	v.count()
 	says := v.Says()
 	testkit.Has(t, says,
-		"Of 4 ratios that the paper prints, ours are within tolerance in 1 cases and outside it in 1; 1 are within what the paper leaves open, and 1 are not decided.",
-		"Counts come out in 1 of 2 cases, trends hold in all 1.", "Of 6 claims that can only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 are left open by their intervals, and 1 cannot be told", "1 more wait")
+		"The paper prints 4 ratios. Ours are within tolerance in 1 cases and outside it in 1; in 1 the paper's figure is within our range over what it leaves open, and in 1 our interval",
+		"Counts reproduced: 1 of 2. Trends that hold: all 1.", "6 claims can be tested only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 have intervals too wide to decide, and 1 cannot be judged", "1 more await")
 	testkit.Equal(t, len(v.InSmall().Rows), 8, "in small")
 	if v.Counts[Disagrees] != 3 || v.Facts[Disagrees] != 2 {
 		t.Errorf("%d claims disagree, %d facts", v.Counts[Disagrees], v.Facts[Disagrees])

@@ -17,8 +17,8 @@ func (v *Verification) Tables() []*lab.Table {
 	claims := &lab.Table{
 		ID: "claims", Title: fmt.Sprintf("Claims of %s, and what came out here", v.Subjects()),
 		Caption: []string{
-			"Counts must come out. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure; within what is unstated if the paper's figure is among ours over what the paper leaves open. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived follows from the paper's figures or from how a step is built: no measurement can be expected to refute it. Claims of ours are about this suite's own tools, and extensions are what no paper says. A claim that is counted as another judges the same cell or fact, and counts in no total.",
-			"Profile: quick is for a newcomer's quarter of an hour, full is what a claim that times or trains is judged by, where it was run. Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
+			"Counts must match. Ratios compare figures from the paper's machines with ours: reproduced if our whole interval is within the tolerance; not decided here if the interval spans its limit; within what is unstated if the paper's figure lies within our range over the settings that the paper leaves open; a figure that differs is shown, and is not a failure. Trends are conditions that must hold here. Stand-ins use small networks or modelled devices: they agree, disagree or are inconclusive. Contradictions are within the paper. Derived claims follow from the paper's figures or from how a step is built, so no measurement is expected to refute them. Our own claims (kind ours) are about this suite's tools, and extensions are statements that no paper makes. A claim counted as another judges the same cell or fact, and is left out of totals.",
+			"Profile: quick takes minutes; claims that time or train are judged at full where it has been run. Basis: measured runs small networks on this machine, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or uses the paper's own figures. The paper's figures are as printed unless brackets say otherwise.",
 		},
 	}
 	claims.Texts("claim", "where", "kind", "basis")
@@ -40,7 +40,7 @@ func (v *Verification) Tables() []*lab.Table {
 	tolerances := &lab.Table{ID: "claims-tolerances", Title: "How far a figure may be from the paper's, and why"}
 	tolerances.Texts("tolerance", "figure within", "because")
 	for _, t := range v.tolerances() {
-		within := "half a unit of the last digit that is printed"
+		within := "half a unit of the last printed digit"
 		if t.Percent > 0 {
 			within = t.share()
 		}

@@ -1,30 +1,30 @@
 // Package program compiles a traced graph into programs and runs them.
 //
 // A [Program] is an ordered list of kernel calls whose operands have fixed
-// places: a space of the device's memory and an offset in it, found by liveness
-// analysis. Floating-point work, bytes moved, saved activations and peak memory
+// addresses: a region of the device's memory and an offset in it, assigned by
+// liveness analysis. Floating-point work, bytes moved, saved activations and peak memory
 // are properties of the program, known before anything runs.
 //
 // [Compile] makes the three programs of a pipeline stage from one traced
 // forward function: Forward, Keep (a Forward that stores the residuals) and
-// Backward; with [Function.Split] also Backward in two, Input and Weights. [CompileEvaluate] makes the one of evaluation. Forward and Keep
-// store different values and compute the same bits.
+// Backward; with [Function.Split] also Backward in two parts, Input and Weights. [CompileEvaluate]
+// makes the program of an evaluation. Forward and Keep store different values and compute the same bits.
 //
 // # The split backward
 //
 // With [Function.Split] the backward function B of a stage is also
 // compiled as two programs (Qi et al., Zero Bubble Pipeline Parallelism, arXiv 2401.10241,
-// section 2): Input (I), for whose results the stage before waits, and Weights (W), which
-// may run later. I and then W have the bits of B.
+// section 2): Input (I), whose results the previous stage waits for, and Weights (W), which
+// may run later. I followed by W gives the bits of B.
 //
 // I computes the gradients of all activations, and copies what W reads of In, DOut and
 // Statistics, so that these are free when it ends. It does the same on the first stage,
 // whose inputs have no gradient: W then takes as long, and needs as much, as elsewhere. W
 // computes the products among the gradients of weights, and the sums that read nothing
 // more than these products do, such as those for biases. It reads Lasting, Between and
-// Params, writes Grads, and comes to no [Meeting]. The other sums (norms' parameters,
-// embeddings) stay in I, since keeping what they read would take more memory than I frees:
-// this is how the paper counts.
+// Params, writes Grads, and contains no [Meeting]. The other sums (norms' parameters,
+// embeddings) stay in I, since keeping their inputs would take more memory than I frees;
+// the paper counts in the same way.
 //
 // Every micro-batch in flight therefore has, in floats of [Stage.Span],
 //
@@ -33,8 +33,8 @@
 //
 // with Between from the start of I. B frees both kinds of residuals.
 //
-// Accumulators of I and of W are different ones, and for each of the programs micro-batches
-// run in ascending order. If there are several groups, no I of a group may run before the
+// I and W have different accumulators, and each of the two runs over micro-batches in
+// ascending order. If there are several groups, no I of a group may run before the
 // last W of the group before it.
 //
 // No kernel here computes gradients of weights and of activations at once, so
@@ -47,10 +47,10 @@
 // # bfloat16
 //
 // With graph.BF16 activations and their gradients are bfloat16 values in two bytes: the result
-// of every operation is rounded to the nearest, ties to even, whether it is stored or not. So
-// rounding belongs to the graph, and bits do not depend on the cut, checkpoint mode, threads
-// or devices. Float32 stay: weights, optimiser, accumulators, statistics of norms and of
-// softmax, losses, norms and the update. Losses are not scaled. Nothing is fused, since each
+// of every operation is rounded to the nearest, ties to even, whether or not it is stored. So
+// rounding is part of the graph, and bits do not depend on the cut, checkpoint mode, threads
+// or devices. Weights, optimiser state, accumulators, statistics of norms and of softmax,
+// losses, norms and the update stay in float32. Losses are not scaled. Nothing is fused, since each
 // result is rounded.
 //
 // A conversion widens a block of each operand into the thread's scratch, calls the float32
@@ -66,9 +66,9 @@
 // MLPerf-0.6 models on Google TPU-v3 Pods, section 2 and Figure 3). Part s has the rows h s / S to h (s+1) / S of an image of h
 // rows, and all weights. Everything that parts do and copy is a pure plan (spatial.go):
 //
-//   - By rows: convolutions, pools, their gradients of the input, and everything element by
-//     element. Before a window passes, a part copies the rows that it sees beyond its own (the
-//     halo) from the parts that have them.
+//   - By rows: convolutions, pools, their input gradients, and all element-wise operations.
+//     Before a windowed operation a part copies the rows that its windows need beyond its own
+//     (the halo) from the parts that have them.
 //   - Statistics of batch norm: the chunks of 128 consecutive pixels are fixed by the
 //     contract. The part that has a chunk's first pixel computes it, all parts get all chunks
 //     and combine them in ascending order.
@@ -77,7 +77,7 @@
 //   - Alone: operations without a rule, and images with fewer rows than parts, run on part 0,
 //     which gathers their rows.
 //
-// So bits are as in the uncut network for every S. Each part has programs of its own, whose
+// So every S gives the bits of the undivided network. Each part has programs of its own, whose
 // instructions all parts run in lock step, and memory planned with its own liveness.
 //
 // # Parts of operations
@@ -85,14 +85,14 @@
 // [Stage.Split] compiles a stage for T parts that divide its operations (Shazeer et al., Mesh-TensorFlow,
 // arXiv 1811.02084; Shoeybi et al., Megatron-LM, arXiv 1909.08053):
 // attention by heads, feed-forward layers by columns and then rows, embedding and softmax by the
-// vocabulary, convolutions and what is between them by channels. Which of a network's parameters can be
-// divided, and into which units, layers say (graph.Split); from there on a few rules carry the division
-// from value to value (tensorrules.go), and what has no rule all parts compute alike, from whole values.
-// Unlike parts of images each part has its slices of the weights, with their accumulators, and no others.
+// vocabulary, convolutions and the operations between them by channels. Layers declare which parameters
+// can be split, and into which units (graph.Split); a few rules propagate the split from value to value
+// (tensorrules.go), and operations without a rule are computed by all parts, from whole values. Unlike
+// with parts of images, each part has only its slices of the weights and their accumulators.
 //
 // Channels are independent of each other in batch norm, pools and additions, but not in a convolution, for
-// which parts gather all channels of its images: forward, and once more for the weight's gradient, since each
-// keeps its own channels alone. Batch norm's parameters, statistics and tallies all parts have alike.
+// which parts gather all channels of its images: forward, and again for the weight gradient, since each part
+// keeps only its own channels. All parts have copies of batch norm's parameters, statistics and tallies.
 //
 // A product whose terms are divided is the only place where bits could change. With one block (B = 1)
 // its chain goes through the parts in turns, over blocks of rows or columns of the result, so every T has
@@ -105,7 +105,7 @@
 // each part gets the sums of its channels. Bits depend on B, and T = 1 computes the same chains. A row of an
 // embedding is copied from the part that has it, since adding zeros would turn -0 into 0.
 //
-// What crosses the stage's edge is the first part's, and it hands the others what they read of it. With
-// bfloat16 sums stay float32 from part to part and block to block, and are rounded once. Statistics over
-// replicas are refused.
+// The first part owns the tensors at the stage's boundaries, and sends the others what they read of them.
+// With bfloat16, sums stay in float32 between parts and blocks, and are rounded once. Batch norm over
+// replicas is not supported.
 package program

@@ -1,6 +1,6 @@
-// Package op has the operations that calls of a graph apply: a struct for each, whose fields
-// are its attributes. Package graph makes them, by methods of graph.Graph, and has the shapes of
-// their results and their gradients; package program has their kernels. Two operations of equal
+// Package op has the operations of a graph's calls: one struct each, whose fields are its
+// attributes. Package graph creates them, by methods of graph.Graph, and defines the shapes of
+// their results and their gradients; package program has their kernels. Two operations with equal
 // types and attributes are the same operation, compared by ==.
 //
 // In comments, capitals and letters in brackets are shapes: (b, t, d) is a tensor of b examples,
