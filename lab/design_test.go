@@ -116,12 +116,12 @@ func TestFamily(t *testing.T) {
 	testkit.Equal(t, len(f.Comparisons), 1, "comparisons")
 	testkit.Near(t, f.Comparisons[0].Differences[0][3], 4, 1e-12, "the last difference")
 	testkit.Equal(t, f.Comparisons[0].Margin, 1, "margin")
-	testkit.Equal(t, f.Sees(), "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3).")
+	testkit.Equal(t, f.Sees(), "Effects detectable with 80% power with n = 4 seeds: at least 3.8 points (standard deviation of the differences: 1.3).")
 	testkit.Equal(t, f.Figure("late"), "+2.50 [+0.45, +4.55] points (4 seeds)")
 	f.Comparisons[0].Claimed = verdict.NotLess
-	testkit.Has(t, f.Sees(), "effects of at least 1.8 points to be shown not less (")
+	testkit.Has(t, f.Sees(), "at least 1.8 points for non-inferiority (")
 	f.Comparisons[0].Test, f.Comparisons[0].Claimed = verdict.Sign, verdict.More
-	testkit.Equal(t, f.Figure("late"), "so with 4 of 4 seeds, the other way with 0")
+	testkit.Equal(t, f.Figure("late"), "true for 4 of 4 seeds, the reverse for 0")
 	if f.Unfinished() != "" {
 		t.Error("all looks are complete")
 	}

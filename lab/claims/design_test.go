@@ -50,7 +50,7 @@ func TestVerdictsOfOtherDesigns(t *testing.T) {
 	of = made("full", nil, 0)
 	of.Primaries[0].Test, of.Comparisons[0].Test, of.Comparisons[0].Margin = verdict.Sign, verdict.Sign, 0
 	of.Comparisons[0].Differences[0] = []float64{1, 1, 1, 1, -1, 0}
-	testkit.Equal(t, judgement(t, StandIn, of).Shown[0], "so with 4 of 6 seeds, the other way with 1 (p = 0.38, level 0.05)")
+	testkit.Equal(t, judgement(t, StandIn, of).Shown[0], "true for 4 of 6 seeds, the reverse for 1 (p = 0.38, level 0.05)")
 }
 
 // A claim that names a primary has its verdict by the design: competence first, and the interval at
