@@ -128,7 +128,7 @@ func TestFamily(t *testing.T) {
 	f.Comparisons[0].Differences[0], f.Looks["full"] = []float64{1, 2, 3}, []int{2, 4}
 	testkit.Equal(t, f.Unfinished(), "2 of 4 seeds have run")
 	f.Profile = "quick"
-	testkit.Has(t, f.Sees(), "claims are judged at full")
+	testkit.Has(t, f.Sees(), "claims are judged at profile full")
 	delete(scores["early"], "accuracy")
 	testkit.Refused(registered(someDesign()).family(scores))(t, `early has no "accuracy"`)
 	delete(scores, "early")
