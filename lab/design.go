@@ -346,7 +346,7 @@ func (f *Family) rule() verdict.Design {
 func (f *Family) Unit(primary string) string {
 	p, _ := f.Primary(primary)
 	if p.Test == verdict.Sign {
-		return "of the seeds that differ, one way less the other"
+		return "in the share of differing seeds, one way minus the other"
 	}
 	return f.margin(p).Unit
 }
@@ -360,11 +360,11 @@ func (d *Design) JudgedAt() string {
 // Sees says what comparisons of as many seeds can show at all, unit by unit, whatever came out.
 func (f *Family) Sees() string {
 	if f.Looks[f.Profile] == nil {
-		return fmt.Sprintf("This profile shows what the experiment does; claims are judged at %s.", f.JudgedAt())
+		return fmt.Sprintf("This profile only shows how the experiment works; claims are judged at profile %s.", f.JudgedAt())
 	}
 	read := f.lastLook()
 	if read == 0 {
-		return fmt.Sprintf("No look of the design is complete: the first is at %d seeds.", f.Looks[f.Profile][0])
+		return fmt.Sprintf("No look of the design is complete yet; the first is at %d seeds.", f.Looks[f.Profile][0])
 	}
 	type ends struct{ least, most float64 }
 	var units []string
@@ -373,7 +373,7 @@ func (f *Family) Sees() string {
 		c := f.Comparisons[i]
 		u := f.Unit(c.Name)
 		if c.Claimed == verdict.NotLess {
-			u += " to be shown not less"
+			u += " for non-inferiority"
 		}
 		if !slices.Contains(units, u) {
 			units = append(units, u)
@@ -397,7 +397,7 @@ func (f *Family) Sees() string {
 	if n := len(f.Comparisons); n > 1 {
 		corrected = fmt.Sprintf(", corrected for %d comparisons", n)
 	}
-	return fmt.Sprintf("What n = %d seeds can see in 80%% of repetitions%s: effects of at least %s.", read, corrected, strings.Join(parts, ", "))
+	return fmt.Sprintf("Effects detectable with 80%% power with n = %d seeds%s: at least %s.", read, corrected, strings.Join(parts, ", "))
 }
 
 // lastLook is the number of seeds of the last look that is complete; 0: none is.

@@ -116,10 +116,10 @@ func TestFamily(t *testing.T) {
 	testkit.Equal(t, len(f.Comparisons), 1, "comparisons")
 	testkit.Near(t, f.Comparisons[0].Differences[0][3], 4, 1e-12, "the last difference")
 	testkit.Equal(t, f.Comparisons[0].Margin, 1, "margin")
-	testkit.Equal(t, f.Sees(), "What n = 4 seeds can see in 80% of repetitions: effects of at least 3.8 points (standard deviation of the differences: 1.3).")
+	testkit.Equal(t, f.Sees(), "Effects detectable with 80% power with n = 4 seeds: at least 3.8 points (standard deviation of the differences: 1.3).")
 	testkit.Equal(t, f.Figure("late"), "+2.50 [+0.45, +4.55] points (4 seeds)")
 	f.Comparisons[0].Claimed = verdict.NotLess
-	testkit.Has(t, f.Sees(), "effects of at least 1.8 points to be shown not less (")
+	testkit.Has(t, f.Sees(), "at least 1.8 points for non-inferiority (")
 	f.Comparisons[0].Test, f.Comparisons[0].Claimed = verdict.Sign, verdict.More
 	testkit.Equal(t, f.Figure("late"), "4 of 4 seeds as claimed, 0 the other way")
 	if f.Unfinished() != "" {
@@ -128,7 +128,7 @@ func TestFamily(t *testing.T) {
 	f.Comparisons[0].Differences[0], f.Looks["full"] = []float64{1, 2, 3}, []int{2, 4}
 	testkit.Equal(t, f.Unfinished(), "2 of 4 seeds have run")
 	f.Profile = "quick"
-	testkit.Has(t, f.Sees(), "claims are judged at full")
+	testkit.Has(t, f.Sees(), "claims are judged at profile full")
 	delete(scores["early"], "accuracy")
 	testkit.Refused(registered(someDesign()).family(scores))(t, `early has no "accuracy"`)
 	delete(scores, "early")

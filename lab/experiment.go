@@ -214,14 +214,14 @@ func FewRoundsNote(n int) []string {
 	if n >= least {
 		return nil
 	}
-	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics needs at least %d rounds, so the medians have no interval here: how far another run would be from them is not known.", n, least)}
+	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval from order statistics needs at least %d rounds, so the medians have no interval here, and how far another run would differ is unknown.", n, least)}
 }
 
 // StarNote says what an asterisk means, if a table has one.
 func StarNote(t *Table) []string {
 	for _, row := range t.Rows {
 		if slices.ContainsFunc(row, Value.IsStarred) {
-			return []string{"An asterisk: the step, or the one that it is relative to, needs more memory than a device has."}
+			return []string{"Asterisk: the step, or the one that it is relative to, needs more memory than a device has."}
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ var folder embed.FS
 
 // Paper is what no publication has.
 var Paper = lab.Paper{
-	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has", Picture: "replicas-scaling",
+	Name: "beyond", Title: "Beyond the papers: our own experiments", Of: "our own experiments", Picture: "replicas-scaling",
 	Experiments: []lab.Definition{
 		{ID: "replicas", Part: "Replicas"},
 		{ID: "replicas-scaling", New: newReplicasScaling, Command: "replicas"},

@@ -304,8 +304,8 @@ func (x *processes) Report(log, _ *records.Log) (*lab.Report, error) {
 		panels, inexact = append(panels, panel), inexact+others
 	}
 	table.Caption = append(table.Caption,
-		"Equal: every run of this division, one over each network, ends with the same weights and has the same losses as the first run of its training.",
-		"Bytes that a step sends from process to process, as the receivers count them, of all processes together; planned: what follows from shapes, layouts and the division alone. The same over each network.")
+		"Equal: every run of this division, one over each network, has the same losses and final weights as the first run of its training.",
+		"Bytes that all processes together receive in a step; planned: derived from shapes, layouts and the division alone. The same over each network.")
 	r := &lab.Report{Tables: []*lab.Table{table}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their training; what processes sent each other is what the plan says, to the byte.", runs)
 	for _, c := range []struct {

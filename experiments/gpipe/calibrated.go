@@ -69,7 +69,7 @@ func (c *calibrated) Report(log, _ *records.Log) (*lab.Report, error) {
 	}
 	printed, conventions := m.Tables(c.ID()+"-table2", "Table 2, calibrated",
 		"Source of the paper's values: "+c.Spec.Source+".",
-		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so that nearness here is weaker evidence than there.")
+		"The default convention was chosen after the conventions of table2-modelled had been compared with the paper, so agreement here is weaker evidence than there.")
 	r.Tables = append(r.Tables, printed, conventions)
 	return r, nil
 }

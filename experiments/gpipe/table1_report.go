@@ -172,7 +172,7 @@ func conventionCaption(c counting) string {
 	}
 	scores := "attention keeps its probabilities"
 	if !c.Scores {
-		scores = "attention computes its probabilities again"
+		scores = "attention recomputes its probabilities"
 	}
 	return fmt.Sprintf("activations in %s; %s; %s", c.DType, accounting, scores)
 }

@@ -132,7 +132,7 @@ func (t *table3) show(r *timed.Reporting[table3Profile]) (shown.Rows, error) {
 	var rows []shown.Values
 	for i, n := range t.Spec.Networks {
 		model, ratios := r.Profile.Models[i], ratiosOf[i]
-		r.Table.Caption = append(r.Table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
+		r.Table.Caption = append(r.Table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s per direction: so the link has %.0f MB/s and, to scale, with %.1f times the traffic per operation, %.0f MB/s.",
 			n.Name, model, ratios.Rate/1e9, ratios.Peak/1e12, ratios.Of.Bandwidth/1e9, ratios.Strict().Bandwidth/1e6, ratios.Traffic, ratios.Scaled().Bandwidth/1e6))
 		r.Table.Notes = append(r.Table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 		over := map[string]map[string]*timed.Measured{} // by link

@@ -181,8 +181,8 @@ func (t *Tables) with(known map[string]outcome) *Tables {
 
 // assumedTable says what each number does to the errors that was assumed when it was changed.
 func (e *predictions) assumedTable(log *records.Log, p profile, known map[string]outcome) (*lab.Table, error) {
-	t := &lab.Table{ID: id + "-assumed", Title: "What is assumed, and what it decides", Caption: []string{
-		fmt.Sprintf("Every number of an accelerator without a measurement or a data sheet; the accelerators' files have them, with the reason. The mean absolute error of a table, as it is, and with the number %.0f%% lower and higher; of a table with more than %d trainings, of as many at even distances.", e.Spec.Vary, p.Varied),
+	t := &lab.Table{ID: id + "-assumed", Title: "Assumed numbers, and how much depends on them", Caption: []string{
+		fmt.Sprintf("Every number of an accelerator that comes neither from a measurement nor from a data sheet; the accelerators' files give the reasons. The mean absolute error of a table, as it is, and with the number %.0f%% lower and higher; for a table with more than %d trainings, over that many at even distances.", e.Spec.Vary, p.Varied),
 	}}
 	t.Texts("accelerator", "number", "table")
 	t.Numbers("error", "lower", "higher")
@@ -215,7 +215,7 @@ var printedMFU = regexp.MustCompile(`MFU ([0-9.]+)%`)
 // printedTable compares the utilisation that a publication prints with what follows from its seconds.
 func printedTable() *lab.Table {
 	t := &lab.Table{ID: id + "-printed", Title: "Printed utilisation, from printed seconds", Caption: []string{
-		"Model FLOPs of a step (three forwards, logits and full attention included, nothing recomputed) over the printed seconds, in percent of the peak of all devices, beside the percentage that is printed.",
+		"Model FLOPs of a step (three times the forward pass, including logits and full attention, nothing recomputed) over the printed seconds, in percent of the peak of all devices, compared with the printed percentage.",
 	}}
 	t.Texts("row")
 	t.Numbers("seconds", "printed", "computed", "difference")

@@ -21,7 +21,7 @@ import (
 )
 
 // Fitted says what of the model was chosen in view of the tables that it is compared with.
-const Fitted = "No factor is fitted, but the program's own tables were seen: effects were chosen in view of them, and the host's time of an operation (kernels.issue) in view of vtrain-single."
+const Fitted = "No factor is fitted, but the model was developed with these tables in view: its effects were chosen that way, and the host's time per operation (kernels.issue) with vtrain-single in view."
 
 //go:embed claims.yaml */spec.yaml */about.md
 var folder embed.FS

@@ -85,7 +85,7 @@ func TestNoteOnSmallPredictions(t *testing.T) {
 		{Table: "t", Predicted: 2, Errors: Errors{Signed: .1}}, {Table: "u", Predicted: 3, Errors: Errors{Signed: -.2}}, {Table: "v"},
 		{Table: "u", What: stepSeconds, Predicted: 2, Errors: Errors{Signed: -.25}}, {Table: "u", What: peakBytes, Predicted: 1, Errors: Errors{Signed: -.1}},
 	}}
-	testkit.Equal(t, b.lowNote(), "In 1 of 2 tables predictions are too small in the mean; all that there is on H100 and newer: step of u, -25.0% from 2 rows; memory of u, -10.0% from 1 row.")
+	testkit.Equal(t, b.lowNote(), "In 1 of 2 tables predictions are too low on average; all tables for H100 and newer: step of u, -25.0% from 2 rows; memory of u, -10.0% from 1 row.")
 }
 
 // Megatron's formula without recomputation, of a network as it has them.

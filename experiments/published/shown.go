@@ -23,9 +23,9 @@ var names = map[string]string{"": "all", stepSeconds: "step", peakBytes: "memory
 func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 	o := b.Overall
 	t := &lab.Table{ID: id, Title: title, Caption: []string{
-		"What a roofline of each accelerator predicts of trainings that others measured and published, beside what they measured. Every figure of an accelerator has a source, or is listed as assumed. " + Fitted + " Error: predicted over measured, less 1; absolute: the mean of its absolute values, in which a row that could be modelled and is not counts as 100%. Spread: the standard deviation. Rank: Spearman's correlation of predicted and measured values.",
-		"Regret: how much longer a sequence takes in the configuration that the model would choose than in the fastest that was measured, of rows of one network, number of devices and mini-batch; the mean over such groups, and the largest.",
-		fmt.Sprintf("Beside the model: %.0f%% of the peak for the FLOPs of model, with nothing recomputed; and the model's seconds times one factor for the device, the median of measured over predicted seconds in another table than the judged one.", 100*ConstantShare),
+		"What a roofline of each accelerator predicts for trainings that others measured and published, compared with their measurements. Every figure of an accelerator has a source or is listed as assumed. " + Fitted + " Error: predicted over measured, minus 1; absolute: the mean of its absolute values, where a row that can be modelled but has no prediction counts as 100%. Spread: the standard deviation. Rank: Spearman's correlation of predicted and measured values.",
+		"Regret: how much longer a sequence takes in the configuration that the model would choose than in the fastest measured one, among rows with the same network, number of devices and mini-batch; the mean over such groups, and the largest.",
+		fmt.Sprintf("For comparison: constant share, %.0f%% of the peak for the model's FLOPs, with nothing recomputed; and one factor, the model's seconds times a factor for the device, the median of measured over predicted seconds in a different table.", 100*ConstantShare),
 	}}
 	t.Texts("table", "of")
 	t.Numbers("rows", "can be modelled", "predicted", "absolute", "error", "spread")
@@ -58,7 +58,7 @@ func (b *Scoreboard) summaryTable(id, title string) *lab.Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("Mean of %d tables: %s absolute; of seconds %s, of memory %s.", o.Tables, percent(o.MAE), percent(o.Seconds), percent(o.Bytes)), b.lowNote())
 	}
 	if !math.IsNaN(o.Apart) {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, stands apart, as the host's time of an operation was chosen in view of it: %s.", Apart, percent(o.Apart)))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s, steps of small networks on one node, is reported separately, because the host's time per operation was chosen with it in view: %s.", Apart, percent(o.Apart)))
 	}
 	t.Notes = append(t.Notes, b.reasonNotes()...)
 	return t
@@ -80,9 +80,9 @@ func (b *Scoreboard) lowNote() string {
 			newest = append(newest, fmt.Sprintf("%s of %s, %s from %s", names[s.What], s.Table, signed(s.Signed).Text, units.Counted(s.Predicted, "row")))
 		}
 	}
-	text := fmt.Sprintf("In %d of %d tables predictions are too small in the mean", low, all)
+	text := fmt.Sprintf("In %d of %d tables predictions are too low on average", low, all)
 	if len(newest) > 0 {
-		text += "; all that there is on H100 and newer: " + strings.Join(newest, "; ")
+		text += "; all tables for H100 and newer: " + strings.Join(newest, "; ")
 	}
 	return text + "."
 }
@@ -126,7 +126,7 @@ func (b *Scoreboard) reasonNotes() (notes []string) {
 // partsTable says what the predicted steps of each table consist of.
 func (b *Scoreboard) partsTable(predictions map[string]outcome) *lab.Table {
 	t := &lab.Table{ID: id + "-parts", Title: "What the predicted steps consist of", Caption: []string{
-		"Means over the steps of a table, in percent of the predicted step. Computed again: the part of computing that is recomputation. Tensor, pipeline, replicas: what is exposed of sums and gathers of tensor parts, of transfers between stages, and of sums of gradients and gathers of weights. Bubble: waiting that the schedule and unequal stages cause.",
+		"Means over the steps of a table, in percent of the predicted step. Computed again: the part of computing that is recomputation. Tensor, pipeline, replicas: exposed time of all-reduces and gathers of tensor parallelism, of transfers between stages, and of gradient all-reduces and weight gathers of data parallelism. Bubble: waiting caused by the schedule and by unequal stages.",
 	}}
 	t.Texts("table")
 	t.Numbers("steps", "error", "computing", "computed again", "tensor", "pipeline", "bubble", "replicas", "optimiser")

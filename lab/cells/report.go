@@ -121,7 +121,7 @@ func (n *Network) hasTorchgpipe() bool {
 // shares says where the shares of the peaks are from.
 func (n *Network) shares() string {
 	if lab.Named(accelerator.Named, n.Accelerator).Calibrated() {
-		return "the shares of them that others measured, some calibrated on the published throughput of another network. Memory and links as planned. Nothing is fitted to the table."
+		return "the shares of them that others measured, some of them calibrated on the published throughput of another network. Memory and links as planned. Nothing is fitted to this table."
 	}
 	return "the shares of them that others measured. Memory and links as planned. Nothing is fitted."
 }
@@ -147,7 +147,7 @@ func (m *Modelled) cellTable(id, title string, sources []string) *lab.Table {
 	}
 	t.Caption = append(t.Caption,
 		fmt.Sprintf("Modelled: the default convention, %v. At peak: the same with every operation at the accelerator's peak. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example. Fixed: the network's mini-batch. Shrunk: the same, or fewer if they do not fit.", standard, lab.JoinWith(RoundSizes(12), ", "), m.Conventions.Most),
-		fmt.Sprintf("Lowest, highest: over all conventions. Over K = %d: relative to that K at the same M, whatever the base. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", leastK))
+		fmt.Sprintf("Lowest, highest: over all conventions. Over K = %d: relative to that K at the same M instead of to the base. Free links: modelled, with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", leastK))
 	t.Caption = append(t.Caption, sources...)
 	t.Texts("network")
 	t.Numbers("K", "M", "paper")
@@ -221,7 +221,7 @@ func (m *Modelled) firstCells(n *Network, v Convention, c lab.Cell) []any {
 func (m *Modelled) ReachNote(n *Network) string {
 	e := m.Errors(n, m.ConventionsOf(n)[0])
 	if math.IsNaN(e.Last) {
-		return "The paper has no values to compare these with."
+		return "The paper has no values to compare with."
 	}
 	text := fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s", m.last().M, lab.Percent(e.Last, 1))
 	if 100*e.Last > n.Reach {
@@ -245,7 +245,7 @@ func (m *Modelled) conventionTable(id, title string) *lab.Table {
 	last, several, torch := m.last().M, len(m.M) > 1, m.torchgpipe()
 	t := &lab.Table{
 		ID: id, Title: title + ", modelled under every convention",
-		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. At peak: every operation at the accelerator's peak. Errors: mean absolute errors over the cells that are not 1 by definition.", m.Base.K, m.Base.M)},
+		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. At peak: every operation at the accelerator's peak. Errors: mean absolute errors over the cells other than the base, which is 1 by definition.", m.Base.K, m.Base.M)},
 	}
 	t.Texts("network", "cut by", "at", "recomputation", "batch")
 	for _, c := range m.Cells() {

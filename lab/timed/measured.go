@@ -176,7 +176,7 @@ func PartsTable(id, title string, names ...string) *lab.Table {
 	return t
 }
 
-const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is over the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation. Barrier cost: the waiting that the barrier before the update adds."
+const partsCaption = "Closed form: for equal stages, with the means of the measured f, r, b over all stages. Closed form, cut: for the stages as cut, each with its own means, with free links. Shares of the step are averaged over devices and add up to the whole. Each kind of task is assigned its median over all rounds; the 95% interval of the step is over rounds. Classic bubble: (K-1)/(M+K-1), without recomputation. Barrier cost: the waiting that the barrier before the update adds."
 
 // Cells are a run's cells in a PartsTable.
 func (m *Measured) Cells() []any {

@@ -114,7 +114,7 @@ func ModelledRows[P sized, V comparable](c *Comparison[P, V, ModelledStep], runs
 	}
 	c.Table.Notes = append(c.Table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", within, byRates, byOwn))
 	if len(disturbed) > 0 {
-		c.Table.Notes = append(c.Table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), c.Profile.size().Rounds))
+		c.Table.Notes = append(c.Table.Notes, fmt.Sprintf("In %d of %d rounds other processes used cores that were needed.", len(disturbed), c.Profile.size().Rounds))
 	}
 	c.Before = nil // another machine's ratios say nothing of this one's
 	return shown.Rows{"": rows}

@@ -10,7 +10,7 @@ import (
 )
 
 // emulated says how steps of emulated devices are timed in a number of rounds; %s is for whatever is compared.
-const emulated = "Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every %%s in it, ratios within a round; in brackets the 95%%%% interval of order statistics."
+const emulated = "Measured on emulated devices: every task runs alone and is timed, each kind of task is assigned the median of its repeats, and the schedule is replayed with these times. Median of %d rounds, each of which times every %%s, ratios within a round; in brackets, 95%%%% intervals from order statistics."
 
 // Reporting is a report in the making: the times, and what Show adds.
 type Reporting[P timing] struct {

@@ -12,7 +12,7 @@ import (
 )
 
 // theory says what is computed of a schedule alone.
-const theory = "Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut, with FLOPs as times, f:r:b = 1:1:2. Closed form: the formula of the even theory with the means of the measured f, r, b, setup and update."
+const theory = "Theory, even: the closed form for equal stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut, with FLOPs as times, f:r:b = 1:1:2. Closed form: the same formula as for theory, even, with the means of the measured f, r, b, setup and update."
 
 // EvenStep is the length of a step by the closed form, in units of the whole
 // network's F of a mini-batch: even stages, no link, no update, f:r:b = 1:1:2.

@@ -64,7 +64,7 @@ func (x *Experiment[Own]) Report(log, reference *records.Log) (*lab.Report, erro
 	for _, a := range r.Results {
 		for _, run := range a.Runs {
 			if run.NonFinite != "" {
-				notes = append(notes, fmt.Sprintf("A training of %s ended at step %d with a value that is not finite; it counts as a guesser.", a.label(), run.Ended))
+				notes = append(notes, fmt.Sprintf("A training of %s ended at step %d with a value that is not finite; it counts as guessing at random.", a.label(), run.Ended))
 			}
 		}
 	}

@@ -100,5 +100,5 @@ func TestNonFiniteTraining(t *testing.T) {
 		}
 	}
 	r := testkit.Must(x.Report(log, nil))(t)
-	testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), "A training of other ended at step 2 with a value that is not finite; it counts as a guesser.")
+	testkit.Has(t, strings.Join(r.Tables[0].Notes, "\n"), "A training of other ended at step 2 with a value that is not finite; it counts as guessing at random.")
 }
