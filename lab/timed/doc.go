@@ -3,7 +3,8 @@
 // A round times every pipeline once or a few times, and each round begins with another
 // pipeline; ratios are taken within a round. A table has the median over rounds and the
 // interval of order statistics that holds the true median with 95% confidence whatever the
-// distribution. That takes 6 rounds; with fewer, the table has a warning.
+// distribution, if rounds are independent of one another, which a drift of the machine breaks. That
+// takes 6 rounds; with fewer, the table has a warning.
 //
 // A round is a fresh process, so that the interval includes what is fixed for the life of a
 // process, such as where its memory lies. The parent starts its own executable with the hidden
