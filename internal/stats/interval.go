@@ -8,7 +8,7 @@ import (
 )
 
 // Interval returns the confidence interval of the median by order statistics,
-// for any distribution: of n sorted values, the median of their distribution is
+// for independent values of any distribution: of n, sorted, the median of their distribution is
 // between the d-th smallest and the d-th largest with probability 1 - 2 P(X <
 // d), X binomial with n trials at 1/2 (David and Nagaraja, Order Statistics,
 // 3rd ed., section 7.1). d is the largest with at least the given confidence.

@@ -3,7 +3,8 @@
 // A round times every pipeline once or a few times, and each round starts with a different
 // pipeline; ratios are taken within a round. A table shows the median over rounds and the
 // interval of order statistics that contains the true median with 95% confidence for any
-// distribution. That needs 6 rounds; with fewer, the table has a warning.
+// distribution, if rounds are independent of one another, which drift of the machine would violate.
+// That needs 6 rounds; with fewer, the table has a warning.
 //
 // A round is a fresh process, so that the interval covers effects that are fixed for the life
 // of a process, such as memory layout. The parent starts its own executable with the hidden

@@ -19,8 +19,8 @@ func (f *Frame) checkFrom(a ArmSpec) error {
 	case a.From == "":
 	case f.Whole, of < 0, f.Arms[of].From != "":
 		return errors.New("want an arm that begins with none's weights, of records by seed")
-	case slices.ContainsFunc(lab.Profiles, func(p string) bool { return len(f.Profiles[p].Pilots.Rates) > 0 }):
-		return errors.New("want none where rates are chosen by pilots, which have no weights to begin with")
+	case f.Watch != nil, slices.ContainsFunc(lab.Profiles, func(p string) bool { return len(f.Profiles[p].Pilots.Rates) > 0 || f.Profiles[p].Until > 0 }):
+		return errors.New("want none where rates are chosen by pilots or trainings end early, which have no weights to begin with")
 	}
 	return nil
 }

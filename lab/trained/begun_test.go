@@ -223,6 +223,7 @@ func TestBegunErrors(t *testing.T) {
 		{"data: synthetic, classes: 3,", `data: "images:x",`, "want classes and figures of synthetic only"},
 		{"data: synthetic, classes: 3,", `data: "text:x",`, "want synthetic, images:DIR"},
 		{"seeds: [1, 2]", "pilots: {seeds: [9], rates: [0.1]}\n    seeds: [1, 2]", "which have no weights to begin with"},
+		{"seeds: [1, 2]", "until: 50\n    seeds: [1, 2]", "which have no weights to begin with"},
 	} {
 		testkit.Refused(read(t, begun, c[0], c[1]))(t, c[2])
 	}

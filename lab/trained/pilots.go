@@ -17,10 +17,10 @@ import (
 // Pilots choose the learning rate of each arm: the one with the least loss, on average over seeds
 // that are no others'. The loss is taken on the development set, where the best weights are kept,
 // and otherwise on what is held out. Where trainings end at an accuracy, the rate with the fewest epochs
-// is chosen.
+// is chosen. Intervals over the seeds are at these rates: that pilots may choose another is not in them.
 type Pilots struct {
 	Seeds []uint64  `yaml:"seeds"`
-	Rates []float64 `yaml:"rates" want:">0..1000"`
+	Rates []float64 `yaml:"rates" want:">0..1000,ascending"`
 	// Share is the part of an arm's steps that its pilots make; 0: all.
 	Share float64 `yaml:"share" want:"0..1"`
 	// Widen is how many rates may be added to an arm's: while the best of them is at an end, the next
@@ -142,7 +142,7 @@ func (f *Frame) measurePilots(ctx context.Context, size Size, log *records.Log, 
 	}
 }
 
-// piloted are the rates of an arm's pilots, ascending where they are widened, and the mean losses at
+// piloted are the rates of an arm's pilots, ascending, and the mean losses at
 // each. An error is of a pilot that the log lacks, or that cannot be read; the rates are then those up to
 // it.
 func (f *Frame) piloted(size Size, a ArmSpec, log *records.Log) (rates, losses []float64, err error) {

@@ -234,8 +234,8 @@ func (f *Frame) checkProfile(p Size) *lab.Problem {
 		return lab.At(errors.New("want seeds and rates, or neither"), "pilots")
 	case slices.ContainsFunc(p.Seeds, isPilot):
 		return lab.At(errors.New("want other seeds than the pilots'"), "seeds")
-	case p.Pilots.Widen > 0 && (len(p.Pilots.Rates) < 2 || !slices.IsSorted(p.Pilots.Rates)):
-		return lab.At(errors.New("want two rates or more to widen, in ascending order"), "pilots", "rates")
+	case p.Pilots.Widen > 0 && len(p.Pilots.Rates) < 2:
+		return lab.At(errors.New("want two rates or more to widen"), "pilots", "rates")
 	case f.Baselines && (p.Data == nil || f.Whole):
 		return lab.At(errors.New("baselines: want data of translators, and records of outcomes"), "data")
 	}

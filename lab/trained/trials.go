@@ -374,8 +374,3 @@ func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
 func (t Trials) Accuracies() []float64 {
 	return t.each(func(r *Trial) float64 { return 100 * r.Accuracy })
 }
-
-// Accuracy returns the mean accuracy and the deviation between seeds, a cell each.
-func (t Trials) Accuracy() []lab.Value {
-	return []lab.Value{lab.Joined("%v%%", lab.Mean(t.Accuracies(), 2)), lab.SD(t.Accuracies(), 2)}
-}
