@@ -104,8 +104,7 @@ func (t *Text) Batch(split Split, index, examples int) (nn.Batch, error) {
 			return nn.Batch{}, fmt.Errorf("%s: held-out batch %d of %d", t.name, index, batches)
 		}
 		for i := range b.n {
-			from := t.cut + (first+i)*t.seqLen
-			fill(b, i, t.text[from-1:min(from+t.seqLen, len(t.text))])
+			fill(b, i, t.text[t.cut+(first+i)*t.seqLen-1:min(t.cut+(first+i+1)*t.seqLen, len(t.text))])
 		}
 		return b.batch(), nil
 	}

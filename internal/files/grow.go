@@ -32,12 +32,11 @@ func Grow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept 
 	if err != nil {
 		return nil, false, named(name, err)
 	}
-	if errors.Is(lock(f), syscall.EAGAIN) {
-		f.Close()
-		return nil, false, named(name, ErrInUse)
-	}
 	end := int64(0)
-	if keep != nil {
+	switch {
+	case errors.Is(lock(f), syscall.EAGAIN):
+		err = ErrInUse
+	case keep != nil:
 		end, err = lines(f, keep)
 	}
 	if err == nil {
