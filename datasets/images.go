@@ -124,7 +124,7 @@ func (s *ImageSet) Batch(split Split, index, examples int) (nn.Batch, error) {
 	n := min(examples, s.examples[split]-first)
 	values, classes := make([]float32, n*s.elements()), make([]int32, n)
 	pixels, spare := make([]byte, s.elements()), make([]float32, s.elements())
-	order := s.epochOrder(epoch)
+	order := newShuffle(s.examples[Train], s.order, uint64(epoch))
 	for i := range n {
 		image := values[i*s.elements() : (i+1)*s.elements()]
 		if split == HeldOut {
@@ -133,28 +133,19 @@ func (s *ImageSet) Batch(split Split, index, examples int) (nn.Batch, error) {
 			continue
 		}
 		example := order.at(first + i)
-		classes[i] = s.pixels.read(split, s.inEpoch(epoch, example), pixels)
+		among := epoch*s.examples[Train] + example // those of all epochs
+		if s.fresh {
+			example = among
+		}
+		classes[i] = s.pixels.read(split, example, pixels)
 		s.decode(image, pixels)
-		s.change.of(uint64(epoch*s.examples[Train]+example), s.size).apply(image, spare, s.size, s.channels)
+		s.change.of(uint64(among), s.size).apply(image, spare, s.size, s.channels)
 	}
 	return nn.Batch{
 		Inputs:  []nn.Tensor{{Shape: []int{n, s.size, s.size, s.channels}, F32: values}},
 		Targets: []nn.Tensor{{Shape: []int{n}, I32: classes}},
 		Count:   n,
 	}, nil
-}
-
-// epochOrder returns the order of an epoch's training images.
-func (s *ImageSet) epochOrder(epoch int) shuffle {
-	return newShuffle(s.examples[Train], s.order, uint64(epoch))
-}
-
-// inEpoch returns the image that is training example i of an epoch.
-func (s *ImageSet) inEpoch(epoch, i int) int {
-	if s.fresh {
-		return epoch*s.examples[Train] + i
-	}
-	return i
 }
 
 // decode converts bytes to values; the channel changes fastest in both.

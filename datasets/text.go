@@ -104,7 +104,7 @@ func (t *Text) Batch(split Split, index, examples int) (nn.Batch, error) {
 			return nn.Batch{}, fmt.Errorf("%s: held-out batch %d of %d", t.name, index, batches)
 		}
 		for i := range b.n {
-			fill(b, i, t.heldOutWindow(first+i))
+			fill(b, i, t.text[t.cut+(first+i)*t.seqLen-1:min(t.cut+(first+i+1)*t.seqLen, len(t.text))])
 		}
 		return b.batch(), nil
 	}
@@ -115,12 +115,6 @@ func (t *Text) Batch(split Split, index, examples int) (nn.Batch, error) {
 		fill(b, i, t.text[from:from+t.seqLen+1])
 	}
 	return b.batch(), nil
-}
-
-// heldOutWindow returns the bytes of window i and the one before them.
-func (t *Text) heldOutWindow(i int) []byte {
-	from := t.cut + i*t.seqLen
-	return t.text[from-1 : min(from+t.seqLen, len(t.text))]
 }
 
 // Yardsticks returns uniform guessing and 3-gram and 5-gram models of the

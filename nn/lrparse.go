@@ -9,7 +9,7 @@ import (
 
 // LRScheduleForms describes what [LRUnits.Parse] accepts, for messages and
 // help.
-const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth], polynomial:POWER:STEPS[:FINAL] or cosine:STEPS[:FINAL], each but inverse-sqrt also after warmup:STEPS, and each also after batch/N, which scales the rate by the mini-batch over N; steps may be epochs, such as 2.4epochs"
+const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth], polynomial:POWER:STEPS[:FINAL] or cosine:STEPS[:FINAL], each but inverse-sqrt also after warmup:STEPS, and each also after batch/N, which scales the rate by the mini-batch over N; FINAL is a share of the rate, and steps may be epochs, such as 2.4epochs"
 
 // LRUnits are the units, besides steps and rates, in which schedules may be
 // given.

@@ -6,12 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/nn"
 )
 
 // Keep says with which weights a training ends.
@@ -39,8 +41,8 @@ func (k *Keep) UnmarshalYAML(n *yaml.Node) (err error) {
 }
 
 // part is a part of what is held out. Where the best weights are kept, the development set, by
-// which they are chosen, has the mini-batches at even places, and of pairs those at even places of
-// each language; the final evaluation, and translations, are of the others.
+// which they are chosen, has the mini-batches at even places, but of images and of each language's
+// pairs those at even places; the final evaluation, and translations, are of the others.
 type part uint8
 
 const (
@@ -51,6 +53,20 @@ const (
 
 // has reports whether what is at a place is of the part.
 func (p part) has(place int) bool { return p == whole || place%2 == int(p-development) }
+
+// images returns a mini-batch of images, the first at a place, without the targets of other parts: images
+// of folders come class by class, so mini-batches are of some classes alone.
+func (p part) images(b nn.Batch, first int) nn.Batch {
+	classes := slices.Clone(b.Targets[0].I32)
+	b.Targets = []nn.Tensor{{Shape: b.Targets[0].Shape, I32: classes}}
+	for i := range classes {
+		if !p.has(first + i) {
+			classes[i] = -1
+			b.Count--
+		}
+	}
+	return b
+}
 
 // pairs returns the part's held-out pairs of a language.
 func (p part) pairs(s *datasets.Translation, language int) (some []datasets.Pair) {
@@ -97,7 +113,10 @@ func (l *Loop) prepareBest() (err error) {
 		return nil
 	}
 	least := l.Source.Batches(datasets.HeldOut, t.Batch)
-	if s, ok := l.Source.(*datasets.Translation); ok {
+	switch s := l.Source.(type) {
+	case *datasets.ImageSet:
+		least = s.Examples(datasets.HeldOut)
+	case *datasets.Translation:
 		least = math.MaxInt
 		for _, language := range s.Languages() {
 			least = min(least, language.HeldOut)
@@ -108,7 +127,7 @@ func (l *Loop) prepareBest() (err error) {
 		return failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
 			l.Steps, t.EvalEvery)
 	case least < 2:
-		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch is held out, or %[1]d pair of a language: "+
+		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch, image or pair of a language is held out: "+
 			"want 2 or more, half for the development set", least)
 	}
 	l.best = &best{dir: t.Snapshots.Dir}

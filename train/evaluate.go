@@ -207,13 +207,19 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 		return t.evaluatePairs(ctx, trainer, pairs, of)
 	}
 	sum := tally{classes: s.Vocab()}
+	_, images := s.(*datasets.ImageSet)
 	for i := range s.Batches(datasets.HeldOut, t.Batch) {
-		if !of.has(i) {
+		if !images && !of.has(i) {
 			continue
 		}
 		b, err := s.Batch(datasets.HeldOut, i, t.Batch)
 		if err != nil {
 			return nil, err
+		}
+		if images {
+			if b = of.images(b, i*t.Batch); b.Count == 0 {
+				continue
+			}
 		}
 		if err := sum.add(ctx, trainer, t.Padded(b)); err != nil {
 			return nil, err

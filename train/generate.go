@@ -46,12 +46,8 @@ func (l *Loop) generate(ctx context.Context) (*Generated, error) {
 	}
 	prompt := b.Inputs[0].I32[:max(1, t.Model.Seq/2)]
 	text := numbers
-	if own, ok := l.Source.(*datasets.Text); ok {
-		text = written
-		prompt = nil
-		for _, c := range own.Bytes(datasets.HeldOut)[:max(1, t.Model.Seq/2)] {
-			prompt = append(prompt, int32(c))
-		}
+	if _, ok := l.Source.(*datasets.Text); ok {
+		text, prompt = written, b.Targets[0].I32[:max(1, t.Model.Seq/2)] // whose first input is trained on
 	}
 	var found [][]int32
 	err = t.averaged(l.Trainer, func() error {

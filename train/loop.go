@@ -71,10 +71,8 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	clock := stepClock{batch: full}
 	every := l.training.EvalEvery
 	evaluates := func(done int) bool { return every > 0 && done > 0 && done%every == 0 && done < l.Steps }
-	say := func(step *TrainStep) {
-		if onStep != nil {
-			onStep(*step)
-		}
+	if onStep == nil {
+		onStep = func(TrainStep) {}
 	}
 	var evaluated *TrainStep // the step whose evaluation comes next
 	err = l.Run(ctx, Hooks{Report: &so, After: func(step *TrainStep) (err error) {
@@ -93,7 +91,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 			return err
 		}
 		if evaluated = step; !evaluates(step.Step) {
-			say(step)
+			onStep(*step)
 		}
 		return nil
 	}, At: func(done int) error {
@@ -113,7 +111,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 			return nil
 		}
 		evaluated.Eval = e
-		say(evaluated)
+		onStep(*evaluated)
 		return nil
 	}})
 	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter

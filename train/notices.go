@@ -51,7 +51,7 @@ func (s Setup) Crowded() string {
 	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
 		what := units.Counted(s.Partitions, "host device")
 		if parts > 1 {
-			what = units.Counted(s.Partitions*parts, "part") + " of " + s.divides() + " on " + what
+			what = units.Counted(s.Partitions*parts, "part") + " of " + map[bool]string{true: "operations", false: "images"}[s.Tensor > 1] + " on " + what
 		}
 		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
 			what, units.Counted(threads, "thread"), cores, same)
@@ -59,15 +59,8 @@ func (s Setup) Crowded() string {
 	return ""
 }
 
-// parts is the number of each stage's parts, and divides what they divide.
+// parts is the number of each stage's parts.
 func (s Setup) parts() int { return max(s.Spatial, s.Tensor, 1) }
-
-func (s Setup) divides() string {
-	if s.Tensor > 1 {
-		return "operations"
-	}
-	return "images"
-}
 
 // found says what a source has read from files; "": it reads none.
 func found(s datasets.Source) string {

@@ -134,6 +134,9 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 		err = t.inWindows(steps)
 	}
 	t.planned = steps
+	if p := PresetOf(t.Model.Name); t.LRSchedule == "" && t.Epochs > 0 && p != nil && !t.Model.Images() {
+		t.LRSchedule = p.Schedule(steps, 0)
+	}
 	if t.LRSchedule == "" {
 		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
 	}

@@ -56,12 +56,10 @@ var gnmtPreset = &Preset{
 
 const warmedCosineForm = "warmup:W,cosine:(steps-W), where W is 200, or a quarter of the steps if that is less"
 
+// warmedCosine leaves epochs, whose steps are not known yet, to Training.
 func warmedCosine(steps, epochs int) string {
-	if epochs > 0 {
-		steps = 3000
-	}
 	warmUp := WarmUp(steps)
-	if steps <= warmUp {
+	if epochs > 0 || steps <= warmUp {
 		return ""
 	}
 	return fmt.Sprintf("warmup:%d,cosine:%d", warmUp, steps-warmUp)

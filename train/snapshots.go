@@ -80,7 +80,7 @@ func (t *Training) newKeeper(s datasets.Source) (k *keeper, err error) {
 		}
 	}
 	if err = k.find(); err != nil && k.Own {
-		k.from, err = nil, k.clear()
+		k.from, err = nil, snapshot.Prune(k.Dir, math.MaxInt32, 0)
 	}
 	if err != nil {
 		k.close()
@@ -138,9 +138,6 @@ func (k *keeper) find() error {
 	k.from, k.last, k.whole = from, from.Step, from.Step
 	return nil
 }
-
-// clear removes all snapshots of a directory of one's own.
-func (k *keeper) clear() error { return snapshot.Prune(k.Dir, math.MaxInt32, 0) }
 
 // restore makes the loop go on from the snapshot that was found, if there is one. It comes
 // after everything else that changes weights or data.

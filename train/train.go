@@ -26,7 +26,7 @@ type Training struct {
 	Seed           uint64
 	Optimizer      string
 	LR             float64
-	LRSchedule     string // as nn.LRUnits.Parse reads it; "": inverse-sqrt with a warm-up that suits the steps, see WarmUp
+	LRSchedule     string // as nn.LRUnits.Parse reads it; "": inverse-sqrt with a warm-up that suits the steps, see WarmUp; of epochs of tokens, the network's preset's
 	ClipNorm       float64
 	L2             float64
 	LabelSmoothing float64

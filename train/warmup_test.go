@@ -21,4 +21,7 @@ func TestWarmUp(t *testing.T) {
 	for i := 1; i < len(rates); i++ {
 		testkit.Equal(t, rates[i] > rates[i-1], i < 3, "the rates of 12 steps are %v: want them to rise for 3", rates)
 	}
+	tr.Model.Name, tr.Data, tr.Batch, tr.Steps, tr.Epochs, rates = train.Llama, "text:warmup_test.go", 32, 0, 2, nil
+	testkit.Must(tr.Run(t.Context(), func(s train.TrainStep) { rates = append(rates, s.LR) }))(t)
+	testkit.Equal(t, rates[len(rates)-1], 0, "the rates of two epochs are %v: want a cosine that ends with them, the last", rates)
 }

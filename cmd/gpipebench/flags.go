@@ -144,7 +144,7 @@ func (r span) String() string {
 // has reports whether a number is in the span as the float32 that is used.
 func (r span) has(v float64) bool {
 	f := float64(float32(v))
-	return f >= r.least && f <= r.most && !(r.open && f == r.most) && !(r.above && v <= r.least)
+	return f >= r.least && f <= r.most && !(r.open && f == r.most) && !(r.above && f <= r.least)
 }
 
 // number adds a flag for a number in a span.

@@ -43,9 +43,13 @@ func main() {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, func() { time.Sleep(once); stop() }) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// once is for how long what follows a signal is the same one: timeout sends it to a process and to
+// its group, which is twice.
+const once = 200 * time.Millisecond
 
 // grace is how long a command may take to stop once it is interrupted and nothing holds it
 // any more, as a training does that writes a snapshot. Computing notices an interrupt

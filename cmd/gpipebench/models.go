@@ -184,12 +184,12 @@ func special(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.,:/+=%@", r)
 }
 
-// settings returns the flags of a command that do not have their defaults, as they would
-// be given.
+// settings returns the flags of a command that were given or do not have their defaults, as they
+// would be given: a default that was given may be in the place of a preset's value.
 func settings(cmd *cobra.Command, besides ...string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if v := f.Value.String(); v != f.DefValue && !slices.Contains(besides, f.Name) {
+		if v := f.Value.String(); (f.Changed || v != f.DefValue) && !slices.Contains(besides, f.Name) {
 			if strings.IndexFunc(v, special) >= 0 {
 				v = cluster.Quoted(v)
 			}

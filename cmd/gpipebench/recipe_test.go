@@ -28,6 +28,8 @@ func TestRecipe(t *testing.T) {
 		},
 		{args: "--model amoebanetd --recipe imagenet --steps 5", has: []string{"--steps=5", "rmsprop", "--drop-path-rise=both"}, hasNot: []string{"--epochs"}},
 		{args: "--model amoebanetd", has: []string{"--optimizer=nesterov", "--lr-schedule=warmup:1epochs,cosine:9epochs"}, hasNot: []string{"--aux"}},
+		{args: "--model resnet50 --clip-norm 1 --steps 1500 --json=false", has: []string{"--steps=1500", "--clip-norm=1"}, alsoAsCommand: true},
+		{args: "--model transformer --epochs 9", hasNot: []string{"--lr-schedule"}},
 		{args: "--steps 7", has: []string{"gpipebench train --steps=7\n"}},
 	} {
 		stdout, stderr := succeeds(t, strings.Fields("train --dry "+c.args)...)

@@ -51,7 +51,7 @@ from there (after a kill, from the last snapshot) as if it had never stopped.
 		RunE: does(func(ctx context.Context, o *output) error {
 			inputs := [][2]string{{"schedule", t.Setup.ScheduleFile}}
 			_, named, _ := strings.Cut(t.Data, ":")
-			for name := range strings.SplitSeq(named, ",") {
+			for _, name := range append(strings.Split(named, ","), named) { // a text's name may have a comma
 				inputs = append(inputs, [2]string{"data", name})
 			}
 			if err := checkOutputs(inputs,
@@ -129,7 +129,7 @@ from there (after a kill, from the last snapshot) as if it had never stopped.
 	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: no limit")
 	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "divide the initial feed-forward weights by the number of layers; for gnmt, scale initial weights by the width")
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "label smoothing in training: share of the target's probability spread over all tokens or classes, from 0 up to 1")
-	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation: this number times the weight is added to the gradient")
+	number(fs, &t.L2, "l2", 0, anything, "L2 regularisation: this number times the weight is added to the gradient; not for biases and norms")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of a moving average of the weights, used for evaluation, such as 0.9999; at first at most (1+step)/(10+step). 0: no average")
 	value(fs, &t.Keep, "keep", "last", "last|best", "which weights to keep; best: those with the lowest loss on the development set, which is half of the held-out data. The final evaluation uses the other half", train.ParseKeep)
 	count(fs, &t.EvalEvery, "eval-every", 0, 0, train.MaxSteps, "steps between evaluations; 0: only at the end, for images after each epoch")
@@ -160,7 +160,7 @@ from there (after a kill, from the last snapshot) as if it had never stopped.
 			return err
 		}
 		err := preset(cmd, &t, recipe)
-		command = settings(cmd, "recipe", "dry", "format")
+		command = settings(cmd, "recipe", "dry", "format", "json")
 		return err
 	}
 	return cmd
@@ -172,9 +172,7 @@ func printSettings(o *output, t *train.Training, command, format string) error {
 		return err
 	}
 	if format == "json" {
-		return o.json(struct {
-			Command string `json:"command"`
-		}{command})
+		return o.json(map[string]string{"command": command})
 	}
 	return o.printf("%s\n", command)
 }

@@ -25,15 +25,13 @@ const maxBLEU = 4
 // and punctuation are compared as they are.
 type BLEU struct {
 	Matches [maxBLEU]int // of n-grams of 1 to 4 words
-	Total   [maxBLEU]int // n-grams in the translations
-	Words   int          // in the translations: c
+	Total   [maxBLEU]int // n-grams in the translations; words: c
 	RefLen  int          // words in the references: r
 }
 
 // Add adds the translation of one sentence and its reference.
 func (b *BLEU) Add(translation, reference string) {
 	words, ref := strings.Fields(translation), strings.Fields(reference)
-	b.Words += len(words)
 	b.RefLen += len(ref)
 	for n := 1; n <= maxBLEU; n++ {
 		// A word contains no space, so joined words identify an n-gram.
@@ -58,7 +56,6 @@ func (b *BLEU) AddAll(other BLEU) {
 		b.Matches[i] += other.Matches[i]
 		b.Total[i] += other.Total[i]
 	}
-	b.Words += other.Words
 	b.RefLen += other.RefLen
 }
 
@@ -72,13 +69,14 @@ func (b BLEU) Precision(n int) float64 {
 
 // BrevityPenalty returns BP, 0 for an empty translation.
 func (b BLEU) BrevityPenalty() float64 {
-	switch {
-	case b.Words == 0:
+	switch words := b.Total[0]; {
+	case words == 0:
 		return 0
-	case b.Words >= b.RefLen:
+	case words >= b.RefLen:
 		return 1
+	default:
+		return exactmath.Exp(1 - float64(b.RefLen)/float64(words))
 	}
-	return exactmath.Exp(1 - float64(b.RefLen)/float64(b.Words))
 }
 
 // Score returns BLEU in the usual scale, 0 to 100.

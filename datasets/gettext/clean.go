@@ -23,7 +23,7 @@ func clean(text string) (string, bool) {
 		return "", false
 	}
 	text, ok := withoutMarkup(text)
-	if !ok || hasPlaceholder(text) {
+	if !ok || strings.ContainsAny(text, "%{$@") && placeholder.MatchString(text) {
 		return "", false
 	}
 	text = strings.Join(strings.Fields(withoutMnemonic(text)), " ")
@@ -85,10 +85,6 @@ func withoutMarkup(text string) (string, bool) {
 // variables of a shell and of autoconf (@name@). A space is no flag, as in "50%
 // of".
 var placeholder = regexp.MustCompile(`%(?:\d+\$)?[-+#0'I]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh?|ll?|[LqjztZ])?[diouxXeEfFgGaAcspnSCDEKTm%]|%[<>(]|%L?\d|\{[^{}]*\}|\$[A-Za-z_]|@\w+@`)
-
-func hasPlaceholder(text string) bool {
-	return strings.ContainsAny(text, "%{$@") && placeholder.MatchString(text)
-}
 
 // apart matches a mnemonic beside a text whose script has no keys, as in
 // "ファイル(_F)".

@@ -351,6 +351,11 @@ func Obey(ctx context.Context, in io.Reader) (args []string, obeying context.Con
 			return nil, nil, err
 		}
 	}
+	var end *os.File
+	if os.Stdin, end, err = os.Pipe(); err != nil { // in is the standard input: it has no data
+		return nil, nil, err
+	}
+	end.Close()
 	obeying, stop := context.WithCancelCause(ctx)
 	go func() {
 		if line, _ := lines.ReadString('\n'); line == interrupt {

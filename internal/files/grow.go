@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 )
 
 // Growing is a file that a long run writes piece by piece, so that what is
@@ -21,7 +22,7 @@ const longestKept = 1 << 20
 // Grow opens a file to add to it. It keeps the file's lines from the first one on as long as keep
 // accepts them, which is called with the number of bytes before each, and drops the rest, such as a
 // line that an interrupted writer has begun. A nil keep begins the file anew. Kept says whether there
-// are any lines. Links are followed as by [Write].
+// are any lines. Links are followed as by [Write]. Until it is closed, other processes get [ErrInUse].
 func Grow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept bool, err error) {
 	path, _, err := target(name)
 	if err != nil {
@@ -32,7 +33,10 @@ func Grow(name string, keep func(at int64, line []byte) bool) (g *Growing, kept 
 		return nil, false, named(name, err)
 	}
 	end := int64(0)
-	if keep != nil {
+	switch {
+	case errors.Is(lock(f), syscall.EAGAIN):
+		err = ErrInUse
+	case keep != nil:
 		end, err = lines(f, keep)
 	}
 	if err == nil {

@@ -21,6 +21,9 @@ func TestGrow(t *testing.T) {
 	g, _, err := Grow(link, nil)
 	testkit.NoError(t, err)
 	has(t, name, "")
+	if _, _, err := Grow(name, nil); locks {
+		testkit.Is(t, err, ErrInUse)
+	}
 	for _, piece := range []struct{ add, want string }{{"one\n", "one\n"}, {"two\n", "one\ntwo\n"}} {
 		testkit.Must(g.Write([]byte(piece.add)))(t)
 		has(t, name, piece.want)
