@@ -258,6 +258,13 @@ func TestGathersRunBesideComputing(t *testing.T) {
 	if most := 3 * bytes / 2 / link; slow.Step.Replicas > most+1e-3 || slow.Step.Replicas < most-slow.Step.Computing {
 		t.Errorf("exposes %v s, want %v without what fits beside %v of computing", slow.Step.Replicas, most, slow.Step.Computing)
 	}
+	testkit.Equal(t, slow.ReduceSeconds, slow.Step.Replicas)
+	// ZeRO 2 adds up the gradients of each micro-batch, since its memory holds no more of them.
+	how.Zero, p.MicroBatches = 2, 4
+	two := must(onCluster(t, "a100-80g", p, 8, how))(t)
+	if want := (4 + 1) * bytes / 2 / link; math.Abs(two.Step.Replicas-want) > 1e-3 {
+		t.Errorf("ZeRO 2 adds up for %v s, want %v", two.Step.Replicas, want)
+	}
 }
 
 // Full recomputation runs each layer but the first and the last once more, in its backward.

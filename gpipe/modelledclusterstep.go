@@ -72,6 +72,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 		ofDevice, recompute := make([]StageTimes, len(on)), make([]accelerator.Timing, len(on))
 		var params int64
 		var backward float64
+		before := gathered
 		for chunk, piece := range on {
 			t := c.times(piece)
 			ofDevice[chunk], recompute[chunk] = t.StageTimes, t.recompute
@@ -83,7 +84,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			backward += t.B[0]
 		}
 		c.update(&ofDevice[0], device, params, backward)
-		s.ReduceSeconds = max(s.ReduceSeconds, ofDevice[0].Reduce+ofDevice[0].Gather)
+		s.ReduceSeconds = max(s.ReduceSeconds, ofDevice[0].Reduce+ofDevice[0].Gather+gathered-before)
 		s.UpdateSeconds = max(s.UpdateSeconds, ofDevice[0].Update)
 		times.Stages = append(times.Stages, ofDevice...)
 		s.Devices = append(s.Devices, c.estimate(list, on, params))
@@ -161,6 +162,9 @@ func (c *clusterStep) update(t *StageTimes, device int, params int64, backward f
 	if c.Overlap {
 		t.Reduce = max(t.Reduce-backward, t.Reduce/float64(len(c.layers)))
 	}
+	if c.Zero == 2 { // each micro-batch's sums, since no replica has room for all gradients
+		t.Reduce *= float64(max(c.MicroBatches, 1))
+	}
 }
 
 // estimate is the memory of a device that runs the list and has some pieces.
@@ -201,8 +205,8 @@ func (c *clusterStep) estimate(list []schedule.Task, on []int, params int64) Dev
 		Weights: int64(weights * elements), Gradients: int64(gradients * elements), State: int64(state * elements),
 		Activations: int64(schedule.Peak(list, footprints)) + edges, Workspace: workspace,
 	}
-	if c.Zero == 3 && c.replicas > 1 { // of a layer's weights and the next one's, and its gradients
-		d.Memory.Workspace += (2*c.weightBytes() + c.gradientBytes()) * largest
+	if c.Zero >= 2 && c.replicas > 1 { // of a layer's gradients and, of ZeRO 3, its weights and the next one's
+		d.Memory.Workspace += (c.gradientBytes() + int64(c.Zero-2)*2*c.weightBytes()) * largest
 	}
 	// The update runs when no activations are left.
 	d.Memory.Workspace = max(d.Memory.Workspace, int64(c.share(1, c.replicas)*float64(c.copied())*elements)-d.Memory.Activations)

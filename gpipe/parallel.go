@@ -22,8 +22,8 @@ type Parallel struct {
 	// all-reduce (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
 	SequenceParallel bool
 	// Zero is what replicas divide (Rajbhandari et al., arXiv 1910.02054): 0 nothing, 1 the
-	// optimiser's state and the update, 2 gradients too, 3 weights too, which are gathered for
-	// each layer's forward and backward beside the layer before (FSDP). 1 is what
+	// optimiser's state and the update, 2 gradients too, which are added up after each micro-batch,
+	// 3 weights too, which are gathered for each layer's forward and backward beside the layer before (FSDP). 1 is what
 	// Replication.ShardUpdate makes of devices that compute, and alone is modelled as that.
 	Zero int
 	// Recompute is what each backward computes again; see the constants.

@@ -120,7 +120,7 @@ func TestProfileRefused(t *testing.T) {
 		"name,f\na,1\nb, -1\n":      "3:4: f \"-1\": want a number from 0",
 		"name,f,bytes\na,1,NaN\n":   "2:5: bytes \"NaN\"",
 		"name,f\n\"a\"x,1\n":        "2:",
-		"name,f\na,1e99\n":          "2:3: f",
+		"name,f,bytes\na,1,1e19\n":  "2:5: bytes \"1e19\": want a number from 0 to 1.1e+15",
 		"name,f\na,1\n\n\nb,what\n": "5:3: f \"what\"",
 	} {
 		testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))

@@ -102,9 +102,13 @@ func parseProfile(text io.Reader) (*Profile, error) {
 			if !ok || err != nil {
 				return 0
 			}
+			most := math.MaxFloat32
+			if head == "bytes" {
+				most = 1 << 50 // of which all rows have fewer than an int64 holds
+			}
 			v, failed := strconv.ParseFloat(strings.TrimSpace(cells[i]), 64)
-			if failed != nil || !(v >= 0) || v > math.MaxFloat32 {
-				err = fmt.Errorf("%s: %s %s: want a number from 0 to %.1e", at(i), head, printable.Quoted(printable.Short(cells[i], 40)), math.MaxFloat32)
+			if failed != nil || !(v >= 0) || v > most {
+				err = fmt.Errorf("%s: %s %s: want a number from 0 to %.1e", at(i), head, printable.Quoted(printable.Short(cells[i], 40)), most)
 			}
 			return v
 		}

@@ -140,12 +140,13 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	if r.Peak {
 		rates = "at peak rates, which real devices do not reach,"
 	}
-	devices := strconv.Itoa(len(r.Partition))
+	stages := len(r.Partition)
 	if r.Placement != nil { // several pieces on each
-		devices = strconv.Itoa(slices.Max(r.Placement) + 1)
+		stages = slices.Max(r.Placement) + 1
 	}
-	if r.Spatial > 1 {
-		devices += fmt.Sprintf(" x %d", r.Spatial)
+	devices := strconv.Itoa(stages)
+	if parts := r.Accelerators / (r.Replicas * stages); parts > 1 {
+		devices += fmt.Sprintf(" x %d", parts)
 	}
 	if r.Replicas > 1 {
 		devices = fmt.Sprintf("%d x %s", r.Replicas, devices)
@@ -153,7 +154,10 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	fmt.Fprintf(&b, "%d parameters on %s x %s %s: step %s, %.4g examples/s\n",
 		r.Params, devices, r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
 	b.WriteString(metricsLines(r.Metrics, tokens))
-	p := r.Breakdown
+	p, tensor := r.Breakdown, 0.0
+	if c := r.Parts; c != (gpipe.StepParts{}) { // on a cluster, whose tasks recompute and communicate within themselves
+		p.Computation, p.Recompute, p.Communication, p.Reduction, tensor = c.Computing-c.Recomputed, c.Recomputed, c.Pipeline, c.Replicas, c.Tensor
+	}
 	var parts []string
 	for _, part := range []struct {
 		name    string
@@ -161,25 +165,24 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	}{
 		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
 		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier cost", p.Barrier}, {"update", p.Update},
-		{"reduction", p.Reduction},
+		{"reduction", p.Reduction}, {"sums of parts", tensor},
 	} {
-		if part.name == "reduction" && part.seconds == 0 {
-			continue // one group
+		if part.seconds == 0 && (part.name == "reduction" || part.name == "sums of parts") {
+			continue // one group, and one device a stage
 		}
 		parts = append(parts, part.name+" "+units.FormatShare(part.seconds, r.StepSeconds))
 	}
 	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))
 	if p.Imbalance < -0.0005*r.StepSeconds {
 		why := "in this order of tasks"
-		if p.Recompute > 0 {
+		if r.Breakdown.Recompute > 0 {
 			why += ", since early stages recompute while they are idle in any case"
 		}
 		fmt.Fprintf(&b, "  a negative imbalance: equal stages would wait longer %s\n", why)
 	}
-	byPeak := func(a, b simulate.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
-	most := slices.MaxFunc(r.Devices, byPeak)
-	var params, activations int64 // of all devices
-	for _, d := range r.Devices {
+	most := slices.MaxFunc(r.Devices, func(a, b simulate.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) })
+	var params, activations int64 // of one replica, and one part of each stage
+	for _, d := range r.Devices[:stages] {
 		params += d.ParamBytes
 		activations += d.ActivationBytes
 	}
@@ -191,7 +194,7 @@ func printSimulation(o *output, r *simulate.Simulation, tokens float64) error {
 	if r.Accounting != gpipe.FullAccounting.String() {
 		but = "; gradients are not counted, see --accounting"
 	}
-	fmt.Fprintf(&b, "%s: the fullest device takes %s of %s (all devices: weights and optimizer state %s, %s activations %s%s)\n",
+	fmt.Fprintf(&b, "%s: the fullest device takes %s of %s (one device of each stage: weights and optimizer state %s, %s activations %s%s)\n",
 		fits, units.FormatBytes(most.PeakBytes), units.FormatBytes(most.Capacity), units.FormatBytes(params), r.DType, units.FormatBytes(activations), but)
 	fmt.Fprintf(&b, "  of the fullest: %s\n", memoryByKind(most.Memory))
 	for k, d := range r.Devices {

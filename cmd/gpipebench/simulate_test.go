@@ -44,10 +44,17 @@ func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	}
 }
 
-// One replica needs no torus.
-func TestSimulateOneReplicaOn2D(t *testing.T) {
-	out, _ := succeeds(t, append([]string{"simulate", "--all-reduce", "2d"}, tiny...)...)
-	testkit.Has(t, out, "examples/s")
+// One replica needs no torus. The text of a cluster's step names all devices, says what tasks recompute and add up
+// within themselves, and sums memory over the stages of one replica.
+func TestSimulateSaysWhatAClusterDoes(t *testing.T) {
+	const cluster = "simulate --batch 24 -k 2 -m 2 --tensor 2 --recompute full --all-reduce 2d"
+	one, _ := succeeds(t, strings.Fields(cluster)...)
+	three, _ := succeeds(t, strings.Fields(cluster+" --replicas 3 --topology torus:3x1 --batch 72")...)
+	_, stages, _ := strings.Cut(one, "(one device of each stage")
+	testkit.Has(t, three, "on 3 x 2 x 2 x tpuv3", "sums of parts ", stages)
+	if strings.Contains(three, "recompute 0.0%") {
+		t.Error(three)
+	}
 }
 
 // What looks impossible in an outcome is explained there, and nothing else is.
