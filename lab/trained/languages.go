@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gpipebench/datasets"
 	"gpipebench/internal/progress"
@@ -165,7 +166,7 @@ func drawCurves(r *Reporting, p PanelSpec) []plot.Axes {
 			}
 			lines = append(lines, line)
 		}
-		out.Series = append(out.Series, plot.MedianAndRange(a.axis(), lines))
+		out.Series = append(out.Series, plot.MedianAndRange(strings.Join(strings.Fields(a.axis()), " "), lines))
 	}
 	return []plot.Axes{out}
 }
