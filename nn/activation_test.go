@@ -64,9 +64,3 @@ func TestMaxOfEquals(t *testing.T) {
 	}
 	testkit.EqualAll(t, r.DIn(0), []float32{5, 0, 0, 0, 7, 0, 0, 0, 0}, "gradients")
 }
-
-func TestActivationString(t *testing.T) {
-	for a, want := range map[nn.Activation]string{nn.Linear: "linear", nn.ReLU: "relu", nn.GELU: "gelu", nn.Softplus: "softplus", 9: "Activation(9)"} {
-		testkit.Equal(t, a.String(), want, "%d", uint8(a))
-	}
-}
