@@ -27,7 +27,7 @@ func (v *Verification) Says() string {
 	}
 	var says []string
 	if n := of(Ratio); n > 0 {
-		says = append(says, fmt.Sprintf("Of %d comparisons with ratios in the paper, some of them measured and modelled, %d are within tolerance and %d outside it; in %d the paper's figure is within our range over what it leaves open, and in %d our interval spans the limit.",
+		says = append(says, fmt.Sprintf("Of %d comparisons with ratios in the paper (some are both measured and modelled) %d are within tolerance and %d outside it; in %d the paper's figure is within our range over what it leaves open, and in %d our interval spans the limit.",
 			n, of(Ratio, Reproduced), of(Ratio, Differs), of(Ratio, Unstated), of(Ratio, NotDecided)))
 	}
 	if of(Count) > 0 && of(Trend) > 0 {

@@ -25,7 +25,7 @@ func TestSays(t *testing.T) {
 	v.count()
 	says := v.Says()
 	testkit.Has(t, says,
-		"Of 4 comparisons with ratios in the paper, some of them measured and modelled, 1 are within tolerance and 1 outside it; in 1 the paper's figure is within our range over what it leaves open, and in 1 our interval",
+		"Of 4 comparisons with ratios in the paper (some are both measured and modelled) 1 are within tolerance and 1 outside it; in 1 the paper's figure is within our range over what it leaves open, and in 1 our interval",
 		"Counts reproduced: 1 of 2. Trends that hold: all 1.", "6 claims can be tested only", "1 agree with the paper, 2 disagree, 0 show no difference, 2 have intervals too wide to decide, and 1 cannot be judged", "1 more await")
 	testkit.Equal(t, len(v.InSmall().Rows), 8, "in small")
 	if v.Counts[Disagrees] != 3 || v.Facts[Disagrees] != 2 {
