@@ -16,9 +16,9 @@ func TestPublishedNames(t *testing.T) {
 		"describe --model llama2-7b --layers 2 --vocab 1000 --kv-heads 8": "llama: 362631168 parameters",
 		"describe --model smollm2-135m --tied none":                       "llama: 162826560 parameters",
 		"train --model smollm2-135m --seq 64 --dry": "gpipebench train --model=llama --layers=30 --dim=576 --ff=1536 --heads=9 --kv-heads=3 " +
-			"--vocab=49152 --tied=softmax --rope-theta=100000",
+			"--vocab=49152 --seq=64 --tied=softmax --rope-theta=100000",
 		"simulate --model llama3-8b --device h100 --batch 4 -k 2 -m 2":                                 "8030261248 parameters on 2 x h100",
-		"simulate --model llama3-70b --device h100 --batch 4 -k 2 -m 2 --tensor 8 --sequence-parallel": "70553706496 parameters on 2 x h100",
+		"simulate --model llama3-70b --device h100 --batch 4 -k 2 -m 2 --tensor 8 --sequence-parallel": "70553706496 parameters on 2 x 8 x h100",
 	} {
 		out, _ := succeeds(t, strings.Fields(line)...)
 		testkit.Has(t, out, want)

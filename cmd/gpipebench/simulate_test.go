@@ -129,7 +129,7 @@ func TestPrintSpec(t *testing.T) {
 	other, _ := succeeds(t, "table2", "--print-spec", "table2-amoebanet")
 	testkit.Has(t, other, "\nexperiment: table2-amoebanet\n")
 	edited, _ := succeeds(t, "table2", "-k", "8,2,4,16", "--m", "1,8", "--print-spec")
-	testkit.Has(t, edited, "\nk: [2, 4, 8, 16]\nm: [1, 8]\n", "# The conventions that the paper does not state.\n")
+	testkit.Has(t, edited, "\nk: [2, 4, 8, 16]\nm: [1, 8]\n", "# Conventions that the paper does not state.\n")
 	name := filepath.Join(t.TempDir(), "mine.yaml")
 	testkit.NoError(t, os.WriteFile(name, []byte(edited), 0o600))
 	again, _ := succeeds(t, "table2", "--spec", name, "--print-spec")
