@@ -156,7 +156,7 @@ func TestTransportMPIStarts(t *testing.T) {
 	}
 	fails(t, 2, "want mpirun -n P gpipebench", "train", "--transport", "mpi")
 	args := slices.Concat(strings.Fields("launch -n 2 -- train --transport mpi --replicas 2 -m 2"), tiny)
-	fails(t, 2, "gpipebench has started rank 0 of 2, and for "+mpi.Implementation+" it is rank 0 of 1", args...)
+	fails(t, 2, "gpipebench started this process as rank 0 of 2, but for "+mpi.Implementation+" it is rank 0 of 1", args...)
 }
 
 // marked are the processes with a variable, by the rank that mpirun has given them.
