@@ -38,7 +38,7 @@ func (d document) artefact() (string, error) {
 	var b strings.Builder
 	for i, row := range v.HeadlineTable().Printed() {
 		o := v.Headline[i]
-		ids := slices.Concat(o.For, o.Against, o.Open, o.Pending, o.Beside)
+		ids := slices.Concat(o.For, o.Against, o.Open, o.Untold, o.Pending, o.Beside)
 		of, pending := recordsOf(v, ids), recordsOf(v, o.Pending)
 		var see []string
 		for _, id := range of {

@@ -49,7 +49,8 @@ type Outcome struct {
 	Verdict RowVerdict  `json:"verdict"`
 	For     []string    `json:"for,omitempty"`     // the claims that say so,
 	Against []string    `json:"against,omitempty"` // that say otherwise,
-	Open    []string    `json:"open,omitempty"`    // that decide nothing here,
+	Open    []string    `json:"open,omitempty"`    // whose intervals decide nothing,
+	Untold  []string    `json:"untold,omitempty"`  // that cannot be told here,
 	Pending []string    `json:"pending,omitempty"` // that trainings to come decide,
 	Beside  []string    `json:"beside,omitempty"`  // and whose figure depends on what the paper does not state
 	Why     string      `json:"why,omitempty"`     // of a row that cannot be told or is not decided yet: a claim's reason
@@ -117,6 +118,8 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 			list = &o.Pending
 		case c.Verdict == Unstated:
 			list = &o.Beside
+		case c.Verdict == CannotTell:
+			list = &o.Untold
 		}
 		*list = append(*list, id)
 		if why := reason(c.Why); why != "" && (o.Why == "" || len(why) < len(o.Why)) {
@@ -128,7 +131,7 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		return o, false
 	case missing > 0:
 		o.Verdict = RowMissing
-	case len(o.For) > 0 && len(o.Against)+len(o.Open)+len(o.Pending) == 0:
+	case len(o.For) > 0 && len(o.Against)+len(o.Open)+len(o.Untold)+len(o.Pending) == 0:
 		o.Verdict = RowHolds
 	case len(o.For) > 0:
 		o.Verdict = RowInPart
@@ -210,7 +213,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 		outcome := string(o.Verdict)
 		switch {
 		case o.Verdict == RowInPart:
-			all := len(o.For) + len(o.Against) + len(o.Open) + len(o.Pending) + len(o.Beside)
+			all := len(o.For) + len(o.Against) + len(o.Open) + len(o.Untold) + len(o.Pending) + len(o.Beside)
 			outcome += fmt.Sprintf(" (%d of %d claims", len(o.For), all)
 			if 2*len(o.For) < all {
 				outcome += ": " + strings.Join(o.For, ", ")
@@ -221,7 +224,7 @@ func (v *Verification) HeadlineTable() *lab.Table {
 			for _, rest := range []struct {
 				are string
 				ids []string
-			}{{"open", o.Open}, {"depend on what the paper does not state", o.Beside}, {"not decided yet", o.Pending}} {
+			}{{"open", o.Open}, {"cannot be told", o.Untold}, {"depend on what the paper does not state", o.Beside}, {"not decided yet", o.Pending}} {
 				if n := len(rest.ids); n > 0 {
 					outcome += fmt.Sprintf("; %d %s", n, rest.are)
 				}
