@@ -257,18 +257,19 @@ func paramsOf(layers []nn.Layer) (p pieceParams) {
 	return p
 }
 
-// exchanges are the gradients of tables that the first and another stage have, which both send.
+// exchanges are the gradients of tables that the first and another device have, which both send.
 func (c *clusterStep) exchanges() (all []clock.Exchange) {
-	owner := map[*nn.Param]int{}
+	on := map[*nn.Param][]int{} // its devices
 	for piece, first := range c.first {
 		device := c.placed.Device[piece]
 		for _, l := range c.Layers[first : first+c.sizes[piece]] {
 			for _, q := range l.Params() {
-				if at, ok := owner[q]; !ok {
-					owner[q] = device
-				} else if at != device && !q.Frozen {
+				if q.Frozen || slices.Contains(on[q], device) {
+					continue
+				}
+				if on[q] = append(on[q], device); len(on[q]) > 1 {
 					bytes := c.summedBytes() * int64(q.Shape.Elems())
-					a, b := place.Place{Stage: at}, place.Place{Stage: device}
+					a, b := place.Place{Stage: on[q][0]}, place.Place{Stage: device}
 					all = append(all, clock.Exchange{From: a, To: b, Bytes: bytes}, clock.Exchange{From: b, To: a, Bytes: bytes})
 				}
 			}
