@@ -178,3 +178,12 @@ func (c *clusterStep) estimates() []LayerEstimate {
 	}
 	return all
 }
+
+// Kept are the layers' costs where nothing is recomputed.
+func Kept(layers []LayerEstimate) (all []LayerEstimate) {
+	for _, l := range layers {
+		l.Recompute, l.timings.recompute = 0, accelerator.Timing{}
+		all = append(all, l)
+	}
+	return all
+}
