@@ -178,12 +178,3 @@ func (c *clusterStep) estimates() []LayerEstimate {
 	}
 	return all
 }
-
-// Kept are the layers' costs where nothing is recomputed.
-func Kept(layers []LayerEstimate) (all []LayerEstimate) {
-	for _, l := range layers {
-		l.Recompute, l.timings.recompute = 0, accelerator.Timing{}
-		all = append(all, l)
-	}
-	return all
-}

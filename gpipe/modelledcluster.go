@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -142,13 +143,7 @@ func (c *clusterStep) device() error {
 		return fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, c.how.DType)
 	}
 	c.near, c.far = a.Near(c.Near), a.FarHop(c.Far)
-	total := c.parts * max(c.Partitions, 1) * c.replicas
-	if c.node = c.NodeDevices; c.node == 0 {
-		c.node = a.Far.Devices
-	}
-	if c.node == 0 {
-		c.node = total
-	}
+	c.node = cmp.Or(c.NodeDevices, a.Far.Devices, c.parts*max(c.Partitions, 1)*c.replicas)
 	a.Running.Parts = reduction.Groups{Size: c.node, Near: c.near, Far: c.far}
 	a.Running.Attention, a.Running.DropScores, a.Running.Overlap, a.Running.Apart = c.Attention, c.DropScores, c.Overlap, c.GradientsApart
 	if a.Kernels == nil && c.Attention != OurAttention {
@@ -181,7 +176,7 @@ func (c *clusterStep) cut() error {
 	if c.sizes = c.Balance; c.sizes == nil {
 		costs := c.Costs
 		if costs == nil {
-			costs = LayerSeconds(c.estimates())
+			costs = LayerSeconds(c.estimates(), c.Checkpoint)
 		}
 		split, err := partition.Split(c.Partitioner, costs, c.placed.Stages())
 		if err != nil {

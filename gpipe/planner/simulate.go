@@ -18,7 +18,6 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 		all, err = s.searched(c)
 		return all, 0, err
 	}
-	costs := gpipe.LayerSeconds(c.layers)
 	found := map[mode]Candidate{}
 	tried := map[string]bool{}
 	try := func(by string, sizes []int, modes []mode) error {
@@ -58,7 +57,7 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 			continue
 		}
 		memory := s.memory(c, m)
-		if within, err := partition.MinMaxUnderCapacity(costs, c.pieces.Stages(), memory.fits); err == nil {
+		if within, err := partition.MinMaxUnderCapacity(c.costs(), c.pieces.Stages(), memory.fits); err == nil {
 			if err := try("time within memory", within.Sizes, []mode{m}); err != nil {
 				return nil, 0, err
 			}

@@ -167,19 +167,13 @@ type estimated struct {
 	split     bool
 	parts     int // T
 	recompute gpipe.Recompute
-	kept      bool // nothing is recomputed
 }
 
 // estimates returns the layers' costs in a way, which many ways share.
-func (s *search) estimates(w Way, kept bool) ([]gpipe.LayerEstimate, error) {
-	of := estimated{w.size(), w.Schedule.Splits(), w.T, w.Recompute, kept}
+func (s *search) estimates(w Way) ([]gpipe.LayerEstimate, error) {
+	of := estimated{w.size(), w.Schedule.Splits(), w.T, w.Recompute}
 	if known, ok := s.layers[of]; ok {
 		return known, nil
-	}
-	if kept {
-		layers, err := s.estimates(w, false)
-		s.layers[of] = gpipe.Kept(layers)
-		return s.layers[of], err
 	}
 	p := s.Pipeline
 	p.Schedule = w.Schedule
@@ -211,7 +205,7 @@ func (s *search) cuts(ctx context.Context) (cuts []cut, unfit int, err error) {
 		}
 		modes := s.modes(cut{Way: w, pieces: pieces})
 		unfit += len(modes)
-		for _, kept := range []bool{false, true} { // which have cuts of their own
+		for _, kept := range []bool{false, true} {
 			c := cut{Way: w, pieces: pieces}
 			c.tried = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool {
 				return (m.Checkpoint == schedule.Never) != kept || !s.holdsParams(s.described.Params, w.R, w.K*w.T, m.zero)
@@ -219,7 +213,7 @@ func (s *search) cuts(ctx context.Context) (cuts []cut, unfit int, err error) {
 			if len(c.tried) == 0 {
 				continue
 			}
-			if c.layers, err = s.estimates(w, kept); err != nil {
+			if c.layers, err = s.estimates(w); err != nil {
 				return err
 			}
 			if err := s.limit(&c); err != nil {
