@@ -223,13 +223,11 @@ func (c *clusterStep) hop(from, to place.Place) clock.Link {
 // sums, and until all have all. Within a node they do that first, each then with its share of the
 // data between nodes, on its own adapter.
 func (c *clusterStep) among(stage int, bytes float64) (reduce, gather float64) {
-	inNode := map[int]int{}
+	inNode, most := map[int]int{}, 0
 	for r := range c.replicas {
-		inNode[c.rank(0, r, stage)/c.node]++
-	}
-	most := 0
-	for _, n := range inNode {
-		most = max(most, n)
+		node := c.rank(0, r, stage) / c.node
+		inNode[node]++
+		most = max(most, inNode[node])
 	}
 	return reduction.Groups{Size: most, Near: c.near, Far: c.far}.Cost(most*len(inNode), bytes)
 }

@@ -212,8 +212,7 @@ func (s *search) memory(c cut, m mode) planMemory {
 	e := planMemory{capacity: float64(s.device().Capacity), chunks: float64(c.pieces.Stages() / c.K)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
-		params, residuals := float64(state*float64(l.Params)), float64(float64(held)*float64(c.layers[i].Residual))
-		e.perLayer = append(e.perLayer, params+residuals)
+		e.perLayer = append(e.perLayer, float64(state*float64(l.Params))+float64(float64(held)*float64(c.layers[i].Residual)))
 		e.stash = append(e.stash, incoming*size*float64(c.M))
 		incoming = 0
 		for _, shape := range l.OutShape {
