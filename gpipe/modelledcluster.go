@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -142,13 +143,7 @@ func (c *clusterStep) device() error {
 		return fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, c.how.DType)
 	}
 	c.near, c.far = a.Near(c.Near), a.FarHop(c.Far)
-	total := c.parts * max(c.Partitions, 1) * c.replicas
-	if c.node = c.NodeDevices; c.node == 0 {
-		c.node = a.Far.Devices
-	}
-	if c.node == 0 {
-		c.node = total
-	}
+	c.node = cmp.Or(c.NodeDevices, a.Far.Devices, c.parts*max(c.Partitions, 1)*c.replicas)
 	a.Running.Parts = reduction.Groups{Size: c.node, Near: c.near, Far: c.far}
 	a.Running.Attention, a.Running.DropScores, a.Running.Overlap, a.Running.Apart = c.Attention, c.DropScores, c.Overlap, c.GradientsApart
 	if a.Kernels == nil && c.Attention != OurAttention {
@@ -181,7 +176,7 @@ func (c *clusterStep) cut() error {
 	if c.sizes = c.Balance; c.sizes == nil {
 		costs := c.Costs
 		if costs == nil {
-			costs = LayerSeconds(c.estimates())
+			costs = LayerSeconds(c.estimates(), c.Checkpoint)
 		}
 		split, err := partition.Split(c.Partitioner, costs, c.placed.Stages())
 		if err != nil {
@@ -228,13 +223,11 @@ func (c *clusterStep) hop(from, to place.Place) clock.Link {
 // sums, and until all have all. Within a node they do that first, each then with its share of the
 // data between nodes, on its own adapter.
 func (c *clusterStep) among(stage int, bytes float64) (reduce, gather float64) {
-	inNode := map[int]int{}
+	inNode, most := map[int]int{}, 0
 	for r := range c.replicas {
-		inNode[c.rank(0, r, stage)/c.node]++
-	}
-	most := 0
-	for _, n := range inNode {
-		most = max(most, n)
+		node := c.rank(0, r, stage) / c.node
+		inNode[node]++
+		most = max(most, inNode[node])
 	}
 	return reduction.Groups{Size: most, Near: c.near, Far: c.far}.Cost(most*len(inNode), bytes)
 }
@@ -257,18 +250,19 @@ func paramsOf(layers []nn.Layer) (p pieceParams) {
 	return p
 }
 
-// exchanges are the gradients of tables that the first and another stage have, which both send.
+// exchanges are the gradients of tables that the first and another device have, which both send.
 func (c *clusterStep) exchanges() (all []clock.Exchange) {
-	owner := map[*nn.Param]int{}
+	on := map[*nn.Param][]int{} // its devices
 	for piece, first := range c.first {
 		device := c.placed.Device[piece]
 		for _, l := range c.Layers[first : first+c.sizes[piece]] {
 			for _, q := range l.Params() {
-				if at, ok := owner[q]; !ok {
-					owner[q] = device
-				} else if at != device && !q.Frozen {
+				if q.Frozen || slices.Contains(on[q], device) {
+					continue
+				}
+				if on[q] = append(on[q], device); len(on[q]) > 1 {
 					bytes := c.summedBytes() * int64(q.Shape.Elems())
-					a, b := place.Place{Stage: at}, place.Place{Stage: device}
+					a, b := place.Place{Stage: on[q][0]}, place.Place{Stage: device}
 					all = append(all, clock.Exchange{From: a, To: b, Bytes: bytes}, clock.Exchange{From: b, To: a, Bytes: bytes})
 				}
 			}

@@ -401,16 +401,18 @@ func TestClusterRefuses(t *testing.T) {
 	}
 }
 
-// A tied table's gradients cross between the first and the last stage, in both directions.
+// A tied table's gradients cross between the first and the last stage, in both directions. A device
+// with both has one table.
 func TestTiedTablesExchangeOnClusters(t *testing.T) {
 	layers := must(transformer.LM(transformer.Config{Layers: 2, Dim: 64, FeedForward: 64, Heads: 8, Vocab: 96, SeqLen: 32, Tied: true}))(t)
 	a := must(accelerator.Named("a100-80g"))(t)
 	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, Devices: []Device{DeviceOf(a)}}
 	how := Modelling{DType: graph.BF16, Parallel: Parallel{Precision: BF16Weights}}
 	testkit.Refused(p.Estimate(clusterInput(2), how))(t, "want Simulate")
-	c := must(p.cluster(clusterInput(2), how))(t)
-	all := c.exchanges()
+	all := must(p.cluster(clusterInput(2), how))(t).exchanges()
 	if len(all) != 2 || all[0].Bytes != plan.FloatBytes*96*64 || all[0].From.Stage != all[1].To.Stage || all[0].From.Stage == all[1].From.Stage {
 		t.Errorf("%+v, want the table's gradient each way", all)
 	}
+	p.Partitions, p.Schedule, p.Checkpoint = 1, schedule.ZBV, schedule.Never
+	testkit.Equal(t, must(p.Simulate(clusterInput(2), how))(t).Devices[0].Memory.Weights, 2*nn.CountParams(layers), "weights of both ends")
 }

@@ -8,6 +8,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/plan"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
 )
 
 // weightBytes, gradientBytes and stateBytes are the bytes of one parameter.
@@ -70,7 +71,7 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 	for device, list := range c.lists {
 		on := pieces.On(device)
 		ofDevice, recompute := make([]StageTimes, len(on)), make([]accelerator.Timing, len(on))
-		var params int64
+		var layers []nn.Layer
 		var backward float64
 		before := gathered
 		for chunk, piece := range on {
@@ -80,9 +81,10 @@ func (c *clusterStep) simulate() (*Simulation, error) {
 			again += float64(t.again * float64(m))
 			gathered += float64(t.gathered * float64(m))
 			transfers += float64(t.sent * float64(m))
-			params += c.params[piece].all
+			layers = append(layers, c.Layers[c.first[piece]:c.first[piece]+c.sizes[piece]]...)
 			backward += t.B[0]
 		}
+		params := paramsOf(layers).all // a table of two pieces once
 		c.update(&ofDevice[0], device, params, backward)
 		s.ReduceSeconds = max(s.ReduceSeconds, ofDevice[0].Reduce+ofDevice[0].Gather+gathered-before)
 		s.UpdateSeconds = max(s.UpdateSeconds, ofDevice[0].Update)

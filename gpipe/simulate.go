@@ -377,9 +377,6 @@ func (t *layerTimings) add(o layerTimings) {
 	t.weights.Add(o.weights)
 }
 
-// Seconds is the time that a layer adds to a stage with re-materialisation.
-func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
-
 // Together returns what consecutive layers cost as one stage.
 func Together(layers []LayerEstimate) (sum LayerEstimate) {
 	for _, l := range layers {
@@ -393,11 +390,14 @@ func Together(layers []LayerEstimate) (sum LayerEstimate) {
 	return sum
 }
 
-// LayerSeconds are the times of layers, as costs to cut by.
-func LayerSeconds(layers []LayerEstimate) []float64 {
+// LayerSeconds are the times that layers add to a stage in a mode, as costs to cut by.
+func LayerSeconds(layers []LayerEstimate, mode schedule.Checkpoint) []float64 {
 	costs := make([]float64, len(layers))
 	for i, l := range layers {
-		costs[i] = l.Seconds()
+		if mode == schedule.Never {
+			l.Recompute = 0
+		}
+		costs[i] = l.Forward + l.Recompute + l.Backward
 	}
 	return costs
 }

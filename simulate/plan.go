@@ -106,7 +106,7 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 		}
 	}()
 	search := planner.Search{
-		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(),
+		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(), Parts: parts,
 		Schedules: s.Schedules, Searched: s.Searched, Seed: s.Seed, Window: s.Window, Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
 		Looked: func(at planner.Way, looked, left int) {
 			if shown {
@@ -120,7 +120,6 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*Plan, error) {
 	if s.Chunks > 0 {
 		search.Chunks = []int{s.Chunks}
 	}
-	search.Parts = parts
 	if s.Search.Zero {
 		search.Zeros = []int{0, 1, 2, 3}
 	}
@@ -174,10 +173,7 @@ func (s Planning) parts(p gpipe.Pipeline) (map[int][]nn.Layer, error) {
 		if s.Search.Tensor && node%t != 0 && t%node != 0 {
 			continue
 		}
-		s.Model.Parts = nn.Parts{}
-		if t > 1 {
-			s.Model.Parts = nn.Parts{Count: t, Sequence: s.SequenceParallel}
-		}
+		s.Model.Parts = nn.Parts{Count: t, Sequence: s.SequenceParallel && t > 1}
 		layers, err := s.Model.Build()
 		if err != nil && (t == 1 || !s.Search.Tensor) {
 			return nil, err

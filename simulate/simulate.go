@@ -200,7 +200,7 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 		if err != nil {
 			return p, err
 		}
-		p.Costs = gpipe.LayerSeconds(estimates)
+		p.Costs = gpipe.LayerSeconds(estimates, p.Checkpoint)
 	}
 	return p, nil
 }

@@ -122,7 +122,7 @@ func (s *ablationSpec) measure(ctx context.Context, m *cells.Modeller, n ablated
 		if err != nil {
 			return made, err
 		}
-		made.Cuts = append(made.Cuts, cutOutcome{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers), sizes), *step})
+		made.Cuts = append(made.Cuts, cutOutcome{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers, schedule.Always), sizes), *step})
 	}
 	return made, nil
 }

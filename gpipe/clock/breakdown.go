@@ -223,6 +223,14 @@ func even(tasks [][]schedule.Task, c Costs) *Costs {
 		}
 		return func(place.Place) float64 { return mean }
 	}
+	if groups := map[int]float64{}; c.Group != nil {
+		e.Group = func(_ place.Place, micro int) float64 {
+			if _, ok := groups[micro]; !ok {
+				groups[micro] = mean(func(at place.Place) float64 { return c.Group(at, micro) })(place.Place{})
+			}
+			return groups[micro]
+		}
+	}
 	e.Setup, e.Update, e.Reduce, e.Gather, e.Rows = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather), mean(c.Rows)
 	return &e
 }

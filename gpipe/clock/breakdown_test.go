@@ -50,9 +50,9 @@ func TestBreakdownAddsUp(t *testing.T) {
 //
 // Stage 0 takes 1, 1, 1 for F, R, B and stage 1 takes 3, 1, 3, so the mean is 2,
 // 1, 2. Setup is 1 on stage 0; update is 1 on stage 0 and 3 on stage 1: means
-// 0.5 and 2. A transfer takes 1.
+// 0.5 and 2. A transfer takes 1. Stage 0 adds up a group for 2 after B0: mean 1.
 //
-//	even     0.5 + (2+2-1)(2+2) + 2*1 + 2 = 16.5; at work 2(2+1+2)+0.5+2 = 12.5
+//	even     0.5 + (2+2-1)(2+2) + 2*1 + 1 + 2 = 17.5; at work 2(2+1+2)+0.5+1+2 = 13.5
 //	uneven   stage 1 starts at 2 and takes 2(3+1+3) = 14; it updates to 19, while
 //	         stage 0 has its last B at 16 to 17 and updates to 18: 19
 //	linked   stage 1 starts at 3, so 20 instead of 19
@@ -69,19 +69,13 @@ func TestBreakdownByHand(t *testing.T) {
 		},
 		Setup:  func(at place.Place) float64 { return float64(1 - at.Stage) },
 		Update: func(at place.Place) float64 { return float64(1 + 2*at.Stage) },
+		Group:  func(at place.Place, micro int) float64 { return float64(2 * (1 - at.Stage) * (1 - micro)) },
 		Link:   clock.Link{Latency: 1},
 	}
 	got := testkit.Must(clock.Breakdown(tasks, costs))(t)
 	want := clock.Parts{
-		Computation:   8,
-		Recompute:     2,
-		Bubble:        16.5 - 12.5,
-		Imbalance:     19 - 16.5,
-		Communication: 20 - 19,
-		Setup:         0.5,
-		Barrier:       22 - 20,
-		Update:        2,
-		Step:          22,
+		Computation: 8, Recompute: 2, Setup: 0.5, Update: 2, Reduction: 1, Step: 22,
+		Bubble: 17.5 - 13.5, Imbalance: 19 - 17.5, Communication: 20 - 19, Barrier: 22 - 20,
 	}
 	testkit.Equal(t, cmp.Diff(want, got), "", "-want +got")
 }

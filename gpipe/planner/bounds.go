@@ -22,7 +22,7 @@ type cut struct {
 	pieces   schedule.Placement
 	sizes    []int                 // layers of the pieces, in the best cut by time
 	stages   []gpipe.LayerEstimate // of these pieces
-	tried    []mode                // that may fit
+	tried    []mode                // that may fit: all of them recompute, or none does
 	bounds   map[mode]float64      // examples per second of those
 	bound    float64               // of the best mode
 	replayed bool                  // the bounds come from a replay
@@ -48,15 +48,19 @@ type split struct {
 // splitKey is what a cut by time depends on.
 type splitKey struct {
 	layers *gpipe.LayerEstimate // the first of those that ways share
+	kept   bool
 	pieces int
 }
 
+// costs are what a cut by time balances.
+func (c *cut) costs() []float64 { return gpipe.LayerSeconds(c.layers, c.tried[0].Checkpoint) }
+
 // cutByTime cuts a way's layers; ways with the same costs share the cut.
 func (s *search) cutByTime(c *cut) error {
-	of := splitKey{&c.layers[0], c.pieces.Stages()}
+	of := splitKey{&c.layers[0], c.tried[0].Checkpoint == schedule.Never, c.pieces.Stages()}
 	known, ok := s.splits[of]
 	if !ok {
-		cut, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), of.pieces)
+		cut, err := partition.Split(partition.MinMax, c.costs(), of.pieces)
 		if err != nil {
 			return err
 		}
@@ -87,21 +91,16 @@ func (s *search) limit(c *cut) error {
 		}
 		return lacks > 0
 	})
-	spans := map[schedule.Checkpoint][2]float64{} // and the first device's end
 	c.set(func(m mode) float64 {
-		span, ok := spans[m.Checkpoint]
-		if !ok {
-			span = c.span(m.Checkpoint, c.M*s.window(c.Way))
-			spans[m.Checkpoint] = span
-		}
-		return s.throughput(c, span[0], span[1])
+		span, first := c.span(m.Checkpoint, c.M*s.window(c.Way))
+		return s.throughput(c, span, first)
 	})
 	return nil
 }
 
 // span is a lower bound of the seconds of all tasks of a number of micro-batches, and of the first
 // device's end.
-func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
+func (c *cut) span(mode schedule.Checkpoint, micro int) (span, first float64) {
 	ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
 	var fill, drain, turns float64
 	for stage, l := range c.stages {
@@ -120,7 +119,6 @@ func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
 		ends[d], turns = ends[d]+own, turns+own
 		fill, drain = fill+l.Forward, drain+after
 	}
-	var span float64
 	if c.Schedule == schedule.Naive { // one device at a time
 		span = turns
 	}
@@ -128,7 +126,7 @@ func (c *cut) span(mode schedule.Checkpoint, micro int) [2]float64 {
 		span = max(span, end+drains[d])
 	}
 	const rounding = 1 - 1e-9 // no more than the sums of a replay
-	return [2]float64{rounding * span, rounding * slices.Min(ends)}
+	return rounding * span, rounding * slices.Min(ends)
 }
 
 // replay sets the bounds by the step of the cut's stages; of a schedule that is yet to be

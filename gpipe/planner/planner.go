@@ -270,8 +270,8 @@ func (s *Search) complete() error {
 		return fmt.Errorf("schedules %v: want those of package schedule", s.Schedules)
 	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
 		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
-	case s.onCluster() && slices.Contains(s.recomputes(), gpipe.RecomputeStage) && !s.alone().Used():
-		return errors.New("with T or ZeRO in float32, ways of one device a stage and one replica would be timed by another model than the others: want weights of another precision, or recomputation none, selective or full")
+	case s.onCluster() && slices.Contains(s.recomputes(), gpipe.RecomputeStage) && !s.parallel(Way{T: s.tensors()[0]}, slices.Min(s.zeros(2))).Used():
+		return errors.New("with T or ZeRO searched in float32, ways without them would be timed by another model than the others: want weights of another precision, or recomputation none, selective or full")
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want %d or more", all, parts)
 	case parts > 1 && splits:
@@ -301,7 +301,7 @@ func (s *Search) complete() error {
 	}
 	for _, t := range s.tensors() {
 		how := s.How
-		how.Tensor, how.SequenceParallel, how.Recompute = t, how.SequenceParallel && t > 1, s.recomputes()[0]
+		how.Parallel = s.parallel(Way{T: t, Recompute: s.recomputes()[0]}, how.Zero)
 		if err := one.CheckParallel(s.Input, how); err != nil {
 			return err
 		}

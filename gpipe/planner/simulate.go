@@ -18,7 +18,6 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 		all, err = s.searched(c)
 		return all, 0, err
 	}
-	costs := gpipe.LayerSeconds(c.layers)
 	found := map[mode]Candidate{}
 	tried := map[string]bool{}
 	try := func(by string, sizes []int, modes []mode) error {
@@ -58,7 +57,7 @@ func (s *search) simulate(c cut, enough float64) (all []Candidate, unfit int, er
 			continue
 		}
 		memory := s.memory(c, m)
-		if within, err := partition.MinMaxUnderCapacity(costs, c.pieces.Stages(), memory.fits); err == nil {
+		if within, err := partition.MinMaxUnderCapacity(c.costs(), c.pieces.Stages(), memory.fits); err == nil {
 			if err := try("time within memory", within.Sizes, []mode{m}); err != nil {
 				return nil, 0, err
 			}
@@ -213,8 +212,7 @@ func (s *search) memory(c cut, m mode) planMemory {
 	e := planMemory{capacity: float64(s.device().Capacity), chunks: float64(c.pieces.Stages() / c.K)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
-		params, residuals := float64(state*float64(l.Params)), float64(float64(held)*float64(c.layers[i].Residual))
-		e.perLayer = append(e.perLayer, params+residuals)
+		e.perLayer = append(e.perLayer, float64(state*float64(l.Params))+float64(float64(held)*float64(c.layers[i].Residual)))
 		e.stash = append(e.stash, incoming*size*float64(c.M))
 		incoming = 0
 		for _, shape := range l.OutShape {

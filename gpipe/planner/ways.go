@@ -63,21 +63,19 @@ func (s Search) onCluster() bool {
 	return s.Zeros != nil || s.Recomputes != nil || s.Parts != nil || s.How.Used()
 }
 
-// alone is what a way has of Parallel besides T, ZeRO and recomputation.
-func (s Search) alone() gpipe.Parallel {
+// parallel is how a way is spread over a cluster, with a stage of ZeRO.
+func (s Search) parallel(w Way, zero int) gpipe.Parallel {
 	p := s.How.Parallel
-	p.Tensor, p.Zero, p.Recompute, p.SequenceParallel = 0, 0, gpipe.RecomputeStage, false
+	if s.onCluster() {
+		p.Tensor, p.Zero, p.Recompute, p.SequenceParallel = w.T, zero, w.Recompute, p.SequenceParallel && w.T > 1
+	}
 	return p
 }
 
 // how is how a way is modelled, with a stage of ZeRO.
 func (s *search) how(w Way, zero int) gpipe.Modelling {
 	how := s.How
-	how.Brief, how.Costs = true, s.costs
-	if s.onCluster() {
-		how.Tensor, how.Zero, how.Recompute = w.T, zero, w.Recompute
-		how.SequenceParallel = how.SequenceParallel && w.T > 1
-	}
+	how.Brief, how.Costs, how.Parallel = true, s.costs, s.parallel(w, zero)
 	return how
 }
 
@@ -188,7 +186,7 @@ func (s *search) estimates(w Way) ([]gpipe.LayerEstimate, error) {
 	if s.Parts != nil {
 		p.Layers = s.Parts[w.T]
 	}
-	layers, err := p.ModelLayers(s.input(of.size), s.how(w, 0))
+	layers, err := p.ModelLayers(s.input(of.size), s.how(w, s.zeros(w.R)[0]))
 	s.layers[of] = layers
 	return layers, err
 }
@@ -205,20 +203,25 @@ func (s *search) cuts(ctx context.Context) (cuts []cut, unfit int, err error) {
 		if err != nil || pieces.Stages() > layers || w.R*pieces.Stages()*w.M*s.window(w) > gpipe.MaxTasks || s.onCluster() && w.Batch%(w.R*w.M) != 0 {
 			return nil
 		}
-		c := cut{Way: w, pieces: pieces}
-		modes := s.modes(c)
-		c.tried = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool { return !s.holdsParams(s.described.Params, w.R, w.K*w.T, m.zero) })
-		if len(c.tried) > 0 {
+		modes := s.modes(cut{Way: w, pieces: pieces})
+		unfit += len(modes)
+		for _, kept := range []bool{false, true} {
+			c := cut{Way: w, pieces: pieces}
+			c.tried = slices.DeleteFunc(slices.Clone(modes), func(m mode) bool {
+				return (m.Checkpoint == schedule.Never) != kept || !s.holdsParams(s.described.Params, w.R, w.K*w.T, m.zero)
+			})
+			if len(c.tried) == 0 {
+				continue
+			}
 			if c.layers, err = s.estimates(w); err != nil {
 				return err
 			}
 			if err := s.limit(&c); err != nil {
 				return err
 			}
-		}
-		unfit += len(modes) - len(c.tried)
-		if len(c.tried) > 0 {
-			cuts = append(cuts, c)
+			if unfit -= len(c.tried); len(c.tried) > 0 {
+				cuts = append(cuts, c)
+			}
 		}
 		return nil
 	}

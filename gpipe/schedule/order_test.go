@@ -189,7 +189,7 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		most = 5
 	}
-	for devices := 2; devices <= most; devices++ {
+	for devices := 1; devices <= most; devices++ {
 		micro := 4 * devices
 		for _, c := range []struct {
 			shape          Schedule
@@ -205,7 +205,7 @@ func TestSchedules(t *testing.T) {
 			if want := c.bubble * float64(6*(devices-1)); bubble > want+1 {
 				t.Errorf("shape %d, K=%d: bubble of %v units, want about %v", c.shape, devices, bubble, want)
 			}
-			if want := c.memory * float64(2*devices); held > want+3 {
+			if want := c.memory * float64(2*devices); held > min(want+3, float64(2*devices)) {
 				t.Errorf("shape %d, K=%d: %v chunks' activations, want about %v", c.shape, devices, held, want)
 			}
 			t.Logf("shape %d, K=%d: bubble %v, memory %v", c.shape, devices, bubble, held)

@@ -89,7 +89,7 @@ type vSize struct {
 }
 
 func vSizeOf(devices, micro int, shape Schedule) vSize {
-	return vSize{devices, min(micro, 3*devices), map[Schedule]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]}
+	return vSize{devices, min(micro, 3*devices), min(2*devices, map[Schedule]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape])}
 }
 
 // vBlock is a building block that was chosen, and how it is repeated.

@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/clock"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/lab"
 	"gpipebench/simulate"
 	"gpipebench/train"
@@ -100,7 +101,7 @@ func (m *Modeller) Costs(ctx context.Context, cost train.Cost, micro int) ([]flo
 		return d.Memory(), nil
 	}
 	layers, err := m.Layers(ctx, micro)
-	return gpipe.LayerSeconds(layers), err
+	return gpipe.LayerSeconds(layers, schedule.Always), err
 }
 
 // Layers times the layers, each by itself.
