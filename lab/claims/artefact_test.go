@@ -68,7 +68,7 @@ func (d document) artefact() (string, error) {
 		fmt.Fprintf(&b, "- See: %s; `gpipebench verify --only %s`.\n\n", strings.Join(see, ", "), strings.Join(ids, ","))
 	}
 	quick, full := d.from[1].cost(names), d.from[0].cost(d.measuredAt(names, "full"))
-	fmt.Fprintf(&b, "Every experiment of the paper, section 6 included, takes about %s at profile quick on two idle cores, and about %s at full. The committed records were made by earlier versions of the program, some while other work was running, in %s at quick and, so far, %s at full. No process needed more than %s of memory at quick, and %s at full.",
+	fmt.Fprintf(&b, "Every experiment of the paper, section 6 included, takes about %s at profile quick on two idle cores, and about %s at full. The committed records were made by earlier versions of the program, some while other work was running, in %s at quick and %s at full. No process needed more than %s of memory at quick, and %s at full.",
 		expected("quick", names), expected("full", names), took(quick), took(full), units.FormatBytes(quick.Bytes), units.FormatBytes(full.Bytes))
 	return b.String(), nil
 }
