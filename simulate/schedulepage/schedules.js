@@ -193,8 +193,8 @@ const schedules = {
 	"zb-h1": {chunks: 1, lists: (k, m) => zeroBubble(k, m, 1)},
 	"zb-h2": {chunks: 1, lists: (k, m) => zeroBubble(k, m, 2)},
 	"zb-v": {chunks: 2, vee: true, lists: (k, m) => vShaped(k, m, 2 * k)},
-	"v-half": {chunks: 2, vee: true, lists: (k, m) => vShaped(k, m, k + 2)},
-	"v-min": {chunks: 2, vee: true, lists: (k, m) => vShaped(k, m, Math.floor((2 * k + 2) / 3) + 2)},
+	"v-half": {chunks: 2, vee: true, lists: (k, m) => vShaped(k, m, Math.min(2 * k, k + 2))},
+	"v-min": {chunks: 2, vee: true, lists: (k, m) => vShaped(k, m, Math.min(2 * k, Math.floor((2 * k + 2) / 3) + 2))},
 	"dualpipe-v": {chunks: 2, vee: true, least: k => 2 * k, lists: dualPipeV},
 }
 function generate(name, devices, micro, chunks) {
