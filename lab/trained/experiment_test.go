@@ -425,6 +425,7 @@ func TestRefused(t *testing.T) {
 		{images, "is: statistics}", "is: mean(K)}", "want a figure of each round or seed"},
 		{images, "draw: each", "draw: losses", "these records have none"},
 		{images, "differences, rows: pairs", "differences, rows: pilots", "want arms or pairs"},
+		{images, "draw: each", "draw: each, arms: [M=3]", "want names of arms"},
 		{images, "discard: nothing", "discard: nothing\nmetric: BLEU", "want data of translators"},
 		{whole, "is: yardstick}", "is: language}", "unknown name language"},
 		{whole, "is: nats_blind", "is: nats_alone", "unknown name nats_alone"}, // which repeats another's steps

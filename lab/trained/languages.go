@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpipebench/datasets"
@@ -155,7 +156,7 @@ func (r *Result) checkLanguages(size Size) error {
 func drawCurves(r *Reporting, p PanelSpec) []plot.Axes {
 	out := plot.LinePanel{Title: p.Title, X: "millions of target tokens", Y: p.Y, FromZero: p.Zero}
 	for _, a := range r.Results {
-		if a.Only > 0 || len(a.Runs[0].Curve) == 0 {
+		if a.Only > 0 || len(a.Runs[0].Curve) == 0 || p.Arms != nil && !slices.Contains(p.Arms, a.ArmSpec.Name) {
 			continue
 		}
 		var lines [][]plot.Point

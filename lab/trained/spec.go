@@ -93,13 +93,14 @@ type PairSpec struct {
 
 // PanelSpec is a panel of the plot.
 type PanelSpec struct {
-	Draw       string `yaml:"draw"` // one of panels
-	Rows       string `yaml:"rows" want:"optional"`
-	Title      string `yaml:"title" want:"optional"`
-	Y          string `yaml:"y" want:"optional"`
-	Deviations string `yaml:"deviations" want:"optional"` // names a band: two standard deviations about the baseline's mean
-	Margin     bool   `yaml:"margin"`                     // a band
-	Zero       bool   `yaml:"zero"`                       // is on the axis
+	Draw       string   `yaml:"draw"` // one of panels
+	Rows       string   `yaml:"rows" want:"optional"`
+	Arms       []string `yaml:"arms" want:"optional"` // of curves; none: all that see all languages
+	Title      string   `yaml:"title" want:"optional"`
+	Y          string   `yaml:"y" want:"optional"`
+	Deviations string   `yaml:"deviations" want:"optional"` // names a band: two standard deviations about the baseline's mean
+	Margin     bool     `yaml:"margin"`                     // a band
+	Zero       bool     `yaml:"zero"`                       // is on the axis
 }
 
 // Size is a profile of an experiment: a training, of which arms may change more than in other
@@ -333,6 +334,8 @@ func (x *Experiment[Own]) checkShown() *lab.Problem {
 				return lab.At(fmt.Errorf("%q: these records have none", d.Draw), "panels", fmt.Sprint(i), "draw")
 			case d.Rows != "" && d.Rows != "arms" && d.Rows != "pairs":
 				return lab.At(errors.New("want arms or pairs"), "panels", fmt.Sprint(i), "rows")
+			case slices.ContainsFunc(d.Arms, func(name string) bool { return f.Named(name) < 0 }):
+				return lab.At(errors.New("want names of arms"), "panels", fmt.Sprint(i), "arms")
 			}
 		}
 	}
