@@ -119,12 +119,7 @@ func (v *Judgement) compare(e *evaluator) error {
 	}
 	v.Records, v.Profile, v.Cost = []string{experiment}, f.Profile, f.cost
 	if f.results == nil {
-		v.Verdict = JudgedAtFull
-		if at := f.JudgedAt(); at != "full" {
-			v.Why = "judged at " + at
-		} else if f.Registered != "none" {
-			v.Why = "registered on " + f.Registered + ", runs not finished"
-		}
+		v.Verdict, v.Why = JudgedAtFull, "runs at profile "+f.JudgedAt()+" decide it"
 		if figure := f.Figure(primary); figure != "" {
 			v.Shown = slices.Insert(v.Shown, 0, figure)
 		}

@@ -74,7 +74,7 @@ func TestVerdictsByDesign(t *testing.T) {
 		{"a gate that is open", made("full", []lab.Gate{narrow}, 1), CannotTell, "not shown competent: a condition is not known to be met: the rate is at no edge", "+1 ["},
 		{"a gate without records", made("full", []lab.Gate{{That: "all is well", Holds: `cell("none", "speed") > 1`}}, 1), CannotTell, "not shown competent", "+1 ["},
 		{"a gate of others", made("full", []lab.Gate{{That: "all is well", Holds: small.Holds, For: []string{"b"}}}, 1, 1), Agrees, "", "+1 ["},
-		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "registered on 2026-12-01, runs not finished", "+1.00 [+0.26, +1.74] points (6 seeds)"},
+		{"another profile", made("quick", []lab.Gate{small}, 1), JudgedAtFull, "runs at profile full decide it", "+1.00 [+0.26, +1.74] points (6 seeds)"},
 	} {
 		got := judgement(t, StandIn, c.is)
 		if got.Verdict != c.want || !strings.HasPrefix(got.Why, c.why) || (c.why == "") != (got.Why == "") || !strings.HasPrefix(got.Shown[0], c.shown) {
