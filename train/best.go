@@ -122,11 +122,7 @@ func (l *Loop) prepareBest() (err error) {
 			least = min(least, language.HeldOut)
 		}
 	}
-	switch {
-	case t.EvalEvery == 0 || t.EvalEvery >= l.Steps:
-		return failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights",
-			l.Steps, t.EvalEvery)
-	case least < 2:
+	if least < 2 {
 		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch, image or pair of a language is held out: "+
 			"want 2 or more, half for the development set", least)
 	}

@@ -133,6 +133,9 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	if err == nil {
 		err = t.inWindows(steps)
 	}
+	if err == nil && t.Keep == KeepBest && (t.EvalEvery == 0 || t.EvalEvery >= steps) {
+		err = failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights", steps, t.EvalEvery)
+	}
 	t.planned = steps
 	if p := PresetOf(t.Model.Name); t.LRSchedule == "" && t.Epochs > 0 && p != nil && !t.Model.Images() {
 		t.LRSchedule = p.Schedule(steps, 0)
