@@ -53,7 +53,7 @@ type Outcome struct {
 	Untold  []string    `json:"untold,omitempty"`  // that cannot be told here,
 	Pending []string    `json:"pending,omitempty"` // that trainings to come decide,
 	Beside  []string    `json:"beside,omitempty"`  // and whose figure depends on what the paper does not state
-	Why     string      `json:"why,omitempty"`     // of a row that cannot be told or is not decided yet: a claim's reason
+	Why     string      `json:"why,omitempty"`     // of a row that is open, not decided yet or not measured
 	Shown   []RowFigure `json:"shown"`
 
 	records []string // the experiments that the figures rest on
@@ -99,14 +99,14 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		}
 		return nil
 	}
-	missing := 0
+	var missing []string
 	for _, id := range r.Claims {
 		c := find(id)
 		if c == nil {
 			return o, false
 		}
 		if c.Verdict == NoRecord {
-			missing++
+			missing = append(missing, id)
 		}
 		list := &o.Open
 		switch stance := c.Verdict.stance(); {
@@ -127,10 +127,10 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 		}
 	}
 	switch {
-	case missing == len(r.Claims):
+	case len(missing) == len(r.Claims):
 		return o, false
-	case missing > 0:
-		o.Verdict = RowMissing
+	case missing != nil:
+		o.Verdict, o.Why = RowMissing, "no record for "+strings.Join(missing, ", ")
 	case len(o.For) > 0 && len(o.Against)+len(o.Open)+len(o.Untold)+len(o.Pending) == 0:
 		o.Verdict = RowHolds
 	case len(o.For) > 0:
@@ -142,7 +142,7 @@ func (r Row) outcome(all []Judgement) (Outcome, bool) {
 	default:
 		o.Verdict = RowOpen
 	}
-	if o.Verdict != RowOpen && o.Verdict != RowPending {
+	if !slices.Contains([]RowVerdict{RowOpen, RowPending, RowMissing}, o.Verdict) {
 		o.Why = ""
 	}
 	for _, shown := range r.Shows {

@@ -41,7 +41,7 @@ func TestRowVerdicts(t *testing.T) {
 		}
 		slices.Reverse(all) // the order of the ledger does not matter
 		o, ok := r.outcome(all)
-		if !ok || o.Verdict != c.want || len(o.For)+len(o.Against)+len(o.Open)+len(o.Untold)+len(o.Pending)+len(o.Beside) != len(c.verdicts) {
+		if !ok || o.Verdict != c.want || len(o.For)+len(o.Against)+len(o.Open)+len(o.Untold)+len(o.Pending)+len(o.Beside) != len(c.verdicts) || (o.Why == "no record for b") != (c.want == RowMissing) {
 			t.Errorf("%v: %+v, want %s", c.verdicts, o, c.want)
 		}
 		if _, ok := r.outcome(all[1:]); ok {
