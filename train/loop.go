@@ -116,6 +116,9 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	}})
 	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter
 	if err != nil {
+		if b := l.best; b != nil && b.Step > 0 && b.lost == nil && !b.temporary {
+			err = fmt.Errorf("%w; the best weights so far, those after step %d, are in %s", err, b.Step, files.Printable(b.file))
+		}
 		return nil, err
 	}
 	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)

@@ -42,7 +42,8 @@ type Training struct {
 
 	// Keep says which weights a training ends with, which are hashed, saved and evaluated. The best
 	// are chosen among the evaluations' by a half of what is held out; the final evaluation is of the
-	// other half.
+	// other half. A training that fails before its end leaves those so far: in Save, or best.safetensors
+	// in the directory of snapshots.
 	Keep Keep
 
 	// Patience ends a training, as if it had no more steps, at an evaluation that many after the best
@@ -172,8 +173,7 @@ func (t Training) Plans() ([]*gpipe.Plan, error) {
 // Check reports why a training cannot begin, as far as shapes and settings show: not
 // whether its memory suffices. Models in known are not traced again.
 func (t Training) Check(known map[Model]int) error {
-	switch {
-	case t.Data != "":
+	if t.Data != "" {
 		if pairs := &t.Config.Multilingual.Pairs; *pairs > 1000 { // which are made at once
 			if err := (datasets.Config{Multilingual: t.Config.Multilingual}).Validate(); err != nil {
 				return err
@@ -187,10 +187,8 @@ func (t Training) Check(known map[Model]int) error {
 		if _, err := t.steps(s); err != nil {
 			return err
 		}
-	default:
-		if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
-			return err
-		}
+	} else if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
+		return err
 	}
 	p, in, err := t.pipeline()
 	if err != nil {
