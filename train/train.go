@@ -62,8 +62,10 @@ type Training struct {
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.
 	Translations string
-	Log          string // file of comma-separated values for the losses, a line for each step and evaluation; "": none
-	HashAfter    int    // a step to take a hash after; 0: none
+	// Log is a file of comma-separated values for the losses, a line for each step and evaluation; "": none.
+	// Lines that cannot be written are tried again with each later one; Run has an error if any are left.
+	Log       string
+	HashAfter int // a step to take a hash after; 0: none
 
 	Snapshots Snapshots // of the training's state, to go on from after an interrupt
 
