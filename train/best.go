@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
-	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 )
 
@@ -93,27 +93,24 @@ type Best struct {
 }
 
 // best keeps the weights with the least development loss in a file, which is in the directory of
-// snapshots, if there is one, and otherwise a temporary one. Snapshots have copies of it: only the
-// process that wrote it reads it. Nil: the last weights are kept.
+// snapshots, if there is one, and otherwise the training's own, or a temporary one. Snapshots have
+// copies of it: only the process that wrote it reads it. Nil: the last weights are kept.
 type best struct {
 	Best
-	dir       string
-	temporary bool
+	file      string
+	temporary bool        // the file, with its directory
 	seen      *Evaluation // the newest
 	lost      error       // why the file does not have the weights of Best; nil: it has
 	taken     bool        // the weights of Best are in place
 }
 
-func (b *best) file() string { return filepath.Join(b.dir, "best.safetensors") }
-
-// prepareBest refuses what would only show at the first evaluation.
-func (l *Loop) prepareBest() (err error) {
-	t := l.training
+// checkBest refuses, of a training of some steps, what would only show at the first evaluation.
+func (t *Training) checkBest(s datasets.Source, steps int) error {
 	if t.Keep != KeepBest {
 		return nil
 	}
-	least := l.Source.Batches(datasets.HeldOut, t.Batch)
-	switch s := l.Source.(type) {
+	least := s.Batches(datasets.HeldOut, t.Batch)
+	switch s := s.(type) {
 	case *datasets.ImageSet:
 		least = s.Examples(datasets.HeldOut)
 	case *datasets.Translation:
@@ -122,14 +119,31 @@ func (l *Loop) prepareBest() (err error) {
 			least = min(least, language.HeldOut)
 		}
 	}
-	if least < 2 {
+	switch {
+	case t.EvalEvery == 0 || t.EvalEvery >= steps:
+		return failure.Usagef("keeping the best weights of %s with an evaluation every %d: want two evaluations or more, or the last weights",
+			units.Counted(steps, "step"), t.EvalEvery)
+	case least < 2:
 		return failure.Usagef("keeping the best weights by a development set, but only %d mini-batch, image or pair of a language is held out: "+
 			"want 2 or more, half for the development set", least)
 	}
-	l.best = &best{dir: t.Snapshots.Dir}
-	if l.best.dir == "" {
-		l.best.temporary = true
-		l.best.dir, err = os.MkdirTemp("", "best-weights-*")
+	return nil
+}
+
+// prepareBest decides where the best weights are kept, if they are to be.
+func (l *Loop) prepareBest() (err error) {
+	t := l.training
+	if t.Keep != KeepBest {
+		return nil
+	}
+	dir := t.Snapshots.Dir
+	l.best = &best{file: t.Save}
+	if dir == "" && t.Save == "" {
+		dir, err = os.MkdirTemp("", "best-weights-*")
+		l.best.temporary = err == nil
+	}
+	if dir != "" {
+		l.best.file = filepath.Join(dir, "best.safetensors")
 	}
 	return err
 }
@@ -161,7 +175,7 @@ func (l *Loop) compareBest(ctx context.Context, done int) error {
 	if k := l.keeper; k != nil {
 		k.writer.Wait() // it copies the file
 	}
-	if err = t.averaged(l.Trainer, func() error { return l.Trainer.Save(b.file(), nil) }); err != nil {
+	if err = t.averaged(l.Trainer, func() error { return l.save(b.file) }); err != nil {
 		err = fmt.Errorf("the best weights, those after step %d, are not written: %w", done, err)
 		if b.lost == nil {
 			t.notice(err.Error() + "; the training goes on, as there may be better ones")
@@ -171,16 +185,16 @@ func (l *Loop) compareBest(ctx context.Context, done int) error {
 	return nil
 }
 
-// resume puts the best weights of a snapshot into the file. It changes those that are in place.
-func (b *best) resume(t *gpipe.Trainer, of Best, file string) error {
-	b.Best = of
+// resumeBest puts the best weights of a snapshot into the file. It changes those that are in place.
+func (l *Loop) resumeBest(of Best, file string) error {
+	l.best.Best = of
 	if of.Step == 0 {
 		return nil
 	}
-	if err := t.Load(file); err != nil {
+	if err := l.Trainer.Load(file); err != nil {
 		return err
 	}
-	return t.Save(b.file(), nil)
+	return l.save(l.best.file)
 }
 
 // endEarly makes a position the last if as many evaluations as the training has patience for were not
@@ -203,7 +217,7 @@ func (l *Loop) takeBest() error {
 		return b.lost
 	default:
 		b.seen, b.taken = nil, true // it is of the last weights
-		return l.Trainer.Load(b.file())
+		return l.Trainer.Load(b.file)
 	}
 }
 
@@ -218,6 +232,6 @@ func (l *Loop) step() int {
 // close removes a temporary file.
 func (b *best) close() {
 	if b != nil && b.temporary {
-		os.RemoveAll(b.dir)
+		os.RemoveAll(filepath.Dir(b.file))
 	}
 }

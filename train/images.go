@@ -6,6 +6,7 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -93,7 +94,7 @@ func (l *Loop) prepareLast() error {
 		return err
 	}
 	if err := l.Trainer.Prepare(gpipe.InputOf(last)); err != nil {
-		return failure.Usagef("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
+		return failure.Usagef("the last mini-batch of an epoch, of %s, with %s: %w", units.Counted(last.Examples(), "example"), units.Counted(t.Setup.MicroBatches, "micro-batch"), err)
 	}
 	return nil
 }

@@ -1,10 +1,8 @@
 package train
 
 import (
-	"bytes"
-	"encoding/csv"
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,21 +12,28 @@ import (
 
 // lossLog is a file with a training's losses, a line for each step and for each
 // evaluation. A line is in the file as soon as it is known, so an interrupted training
-// keeps those that it has made. Nil: nothing is logged.
-type lossLog struct{ *files.Growing }
+// keeps those that it has made. Lines that cannot be written wait for the next: no training
+// ends because of its log. Nil: nothing is logged.
+type lossLog struct {
+	file    *files.Growing
+	waiting []byte
+	why     error // the last line is not in the file; nil: it is
+	notice  func(string)
+}
 
 var logColumns = []string{"step", "loss", "lr", "step_seconds", "examples_per_second", "held_out_loss", "held_out_accuracy"}
 
 // openLog begins the log of a training, if it is to have one. That of a training that goes
 // on after a step keeps its lines up to this step and goes on after them, so that each step
-// and each evaluation is there once.
-func openLog(name string, resumed int) (*lossLog, error) {
+// and each evaluation is there once. Notice gets the steps up to it that the file lacks.
+func (t *Training) openLog(resumed int) (*lossLog, error) {
+	name, last := t.Log, 0
 	if name == "" {
 		return nil, nil
 	}
 	var keep func(at int64, line []byte) bool // nil: none
 	if resumed > 0 {
-		keep = func(at int64, line []byte) bool { return staysInLog(at == 0, string(line), resumed) }
+		keep = func(at int64, line []byte) bool { return staysInLog(at == 0, string(line), resumed, &last) }
 	}
 	f, begun, err := files.Grow(name, keep)
 	if err != nil {
@@ -40,64 +45,60 @@ func openLog(name string, resumed int) (*lossLog, error) {
 			return nil, err
 		}
 	}
-	return &lossLog{f}, nil
+	if last < resumed {
+		t.notice(fmt.Sprintf("%s lacks steps %d to %d, which no earlier run has written there", name, last+1, resumed))
+	}
+	return &lossLog{file: f, notice: t.notice}, nil
 }
 
 // staysInLog reports whether a line of a log is its first, one of the steps up to a position, or of an
-// evaluation before it. The one at the position is made again.
-func staysInLog(first bool, line string, resumed int) bool {
-	fields, err := csv.NewReader(strings.NewReader(line)).Read()
-	if err != nil || len(fields) != len(logColumns) {
+// evaluation before it, and then sets last to its step. The evaluation at the position is made again.
+func staysInLog(first bool, line string, resumed int, last *int) bool {
+	fields := strings.Split(strings.TrimSpace(line), ",")
+	if len(fields) != len(logColumns) {
 		return false
 	}
 	if first {
 		return slices.Equal(fields, logColumns)
 	}
 	step, err := strconv.Atoi(fields[0])
-	return err == nil && (step > 0 && step < resumed || step == resumed && fields[1] != "")
+	stays := err == nil && (step > 0 && step < resumed || step == resumed && fields[1] != "")
+	if stays {
+		*last = step
+	}
+	return stays
 }
 
-func (l *lossLog) step(s *TrainStep) error {
+// add adds a line, after those that wait, with values of logColumns: integers or numbers; nil is an
+// empty field.
+func (l *lossLog) add(values ...any) {
 	if l == nil {
-		return nil
+		return
 	}
-	return writeRow(l, s.Step, s.Loss, s.LR, s.Seconds, s.ExamplesPerSecond(), nil, nil)
+	fields := make([]string, len(values))
+	for i, v := range values {
+		if x, ok := v.(float64); ok {
+			fields[i] = strconv.FormatFloat(x, 'g', -1, 64)
+		} else if v != nil {
+			fields[i] = fmt.Sprint(v)
+		}
+	}
+	l.waiting = append(l.waiting, strings.Join(fields, ",")+"\n"...)
+	n, err := l.file.Write(l.waiting)
+	l.waiting = l.waiting[n:]
+	if err != nil {
+		err = fmt.Errorf("the log lacks its last lines: %w", err)
+		if l.why == nil {
+			l.notice(err.Error() + "; the training goes on, and adds them as soon as it can")
+		}
+	}
+	l.why = err
 }
 
-// evaluation adds an evaluation that was made after a step.
-func (l *lossLog) evaluation(step int, e *Evaluation) error {
-	if l == nil || e == nil {
-		return nil
-	}
-	return writeRow(l, step, nil, nil, nil, nil, e.Loss, e.Accuracy)
-}
-
+// close is an error if the last lines could not be written.
 func (l *lossLog) close() error {
 	if l == nil {
 		return nil
 	}
-	return l.Close()
-}
-
-// writeRow writes a line of comma-separated values with one call of Write. A value is a
-// string, an integer or a number; nil is an empty field.
-func writeRow(to io.Writer, values ...any) error {
-	fields := make([]string, len(values))
-	for i, v := range values {
-		switch v := v.(type) {
-		case nil:
-		case float64:
-			fields[i] = strconv.FormatFloat(v, 'g', -1, 64)
-		default:
-			fields[i] = fmt.Sprint(v)
-		}
-	}
-	var line bytes.Buffer
-	w := csv.NewWriter(&line)
-	if err := w.Write(fields); err != nil {
-		return err
-	}
-	w.Flush()
-	_, err := to.Write(line.Bytes())
-	return err
+	return cmp.Or(l.why, l.file.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
 	"gpipebench/internal/shutdown"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 )
 
@@ -49,7 +50,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 		}
 		t.Announce(left, expected)
 	}
-	log, err := openLog(t.Log, l.Resumed)
+	log, err := t.openLog(l.Resumed)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +88,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 		if step.Examples == full {
 			clock.add(step.Result)
 		}
-		if err := log.step(step); err != nil {
-			return err
-		}
+		log.add(step.Step, step.Loss, step.LR, step.Seconds, step.ExamplesPerSecond(), nil, nil)
 		if evaluated = step; !evaluates(step.Step) {
 			onStep(*step)
 		}
@@ -102,9 +101,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 		if err != nil {
 			return err
 		}
-		if err := log.evaluation(done, e); err != nil {
-			return err
-		}
+		log.add(done, nil, nil, nil, nil, e.Loss, e.Accuracy)
 		so.Evals = append(so.Evals, *e)
 		if evaluated == nil { // by the process that the training goes on from
 			t.notice(fmt.Sprintf("step %d/%d  %v", done, l.Steps, e))
@@ -116,12 +113,18 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *Result, e
 	}})
 	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter
 	if err != nil {
+		if b := l.best; b != nil && b.Step > 0 && b.lost == nil && !b.temporary {
+			err = fmt.Errorf("%w; the best weights so far, those after step %d, are in %s", err, b.Step, files.Printable(b.file))
+		}
 		return nil, err
 	}
 	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.Parts = l.Parts(clock.latest())
-	return r, cmp.Or(err, log.evaluation(l.Trainer.Steps(), r.Eval), l.keeper.finish())
+	if r.Eval != nil {
+		log.add(l.Trainer.Steps(), nil, nil, nil, nil, r.Eval.Loss, r.Eval.Accuracy)
+	}
+	return r, cmp.Or(err, l.keeper.finish())
 }
 
 // reported is what a training has to report so far.
@@ -163,7 +166,7 @@ func (l *Loop) conclude(ctx context.Context, r *Result, clock *stepClock) (err e
 		r.Baselines = pairs.Baselines()
 	}
 	if t.Generate > 0 {
-		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))
+		t.closing(fmt.Sprintf("generating %s, each by a forward pass", units.Counted(t.Generate, "token")))
 		if r.Generated, err = l.generate(ctx); err != nil {
 			return err
 		}
@@ -286,11 +289,8 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 		if err != nil {
 			return err
 		}
-		for _, step := range steps {
-			if h.After == nil {
-				break
-			}
-			if err := h.After(step); err != nil {
+		for i := 0; h.After != nil && i < len(steps); i++ {
+			if err := h.After(steps[i]); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ func (l *Loop) notices(full int) {
 		t.notice(l.Source.Name() + ": " + found)
 	}
 	if full < t.Batch {
-		t.notice(fmt.Sprintf("a mini-batch has %d examples and not %d: %s has no more to train on", full, t.Batch, l.Source.Name()))
+		t.notice(fmt.Sprintf("a mini-batch has %s and not %d: %s has no more to train on", units.Counted(full, "example"), t.Batch, l.Source.Name()))
 	}
 	if slow := t.Setup.Crowded(); slow != "" {
 		t.notice(slow)
@@ -47,14 +47,14 @@ func (s Setup) Crowded() string {
 	const same = "; results are the same"
 	switch {
 	case threads > cores:
-		return fmt.Sprintf("%d threads for a device on %d cores: more threads than cores make a step slower%s", threads, cores, same)
+		return fmt.Sprintf("%d threads for a device on %s: more threads than cores make a step slower%s", threads, units.Counted(cores, "core"), same)
 	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
 		what := units.Counted(s.Partitions, "host device")
 		if parts > 1 {
 			what = units.Counted(s.Partitions*parts, "part") + " of " + map[bool]string{true: "operations", false: "images"}[s.Tensor > 1] + " on " + what
 		}
-		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
-			what, units.Counted(threads, "thread"), cores, same)
+		return fmt.Sprintf("%s of %s share %s, so times are not those of as many accelerators: --device emulated has those%s",
+			what, units.Counted(threads, "thread"), units.Counted(cores, "core"), same)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,9 +28,6 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	}
 	steps, err := t.steps(source)
 	if err != nil {
-		return nil, err
-	}
-	if err := t.generating(); err != nil {
 		return nil, err
 	}
 	keeper, err := t.newKeeper(source)
@@ -73,53 +71,50 @@ func (t *Training) digest(s datasets.Source) (string, error) {
 	for _, split := range []datasets.Split{datasets.Train, datasets.HeldOut} {
 		n := s.Batches(split, t.Batch)
 		fmt.Fprintln(h, n)
-		indices := []int{0}
-		switch {
-		case split == datasets.HeldOut && n == 0:
-			indices = nil
-		case n > 1:
-			indices = append(indices, n-1)
+		if split == datasets.HeldOut && n == 0 {
+			continue
 		}
-		for _, i := range indices {
+		for _, i := range slices.Compact([]int{0, max(n-1, 0)}) {
 			b, err := s.Batch(split, i, t.Batch)
 			if err != nil {
 				return "", err
 			}
-			if err := digestBatch(h, b); err != nil {
-				return "", err
-			}
+			digestBatch(h, b)
 		}
 	}
-	for _, name := range []string{t.Load, t.LoadPart} {
-		if name == "" {
-			continue
-		}
-		f, _, err := files.OpenRegular(name, files.Kind{What: "a file of weights", Bytes: math.MaxInt64})
-		if err != nil {
-			return "", err
-		}
-		_, err = io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
+	loaded, err := digestOf(cmp.Or(t.Load, t.LoadPart), weightsFile)
+	fmt.Fprintln(h, loaded)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// weightsFile is a file of weights.
+var weightsFile = files.Kind{What: "a file of weights", Bytes: math.MaxInt64}
+
+// digestOf is the digest of a file; "" of none, whose name is "".
+func digestOf(name string, k files.Kind) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	f, _, err := files.OpenRegular(name, k)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func digestBatch(h hash.Hash, b nn.Batch) error {
+func digestBatch(h hash.Hash, b nn.Batch) {
 	for _, tensors := range [][]nn.Tensor{b.Inputs, b.Targets} {
 		for _, t := range tensors {
 			fmt.Fprintln(h, t.Shape)
-			if err := binary.Write(h, binary.LittleEndian, t.F32); err != nil {
-				return err
-			}
-			if err := binary.Write(h, binary.LittleEndian, t.I32); err != nil {
-				return err
-			}
+			_ = binary.Write(h, binary.LittleEndian, t.F32) // no hash fails
+			_ = binary.Write(h, binary.LittleEndian, t.I32)
 		}
 	}
-	return nil
 }
 
 // Source opens the data of the training, and sets the model's vocabulary, or its images
@@ -131,10 +126,7 @@ func (t *Training) Source() (datasets.Source, error) { return t.Model.network().
 func (t *Training) steps(s datasets.Source) (int, error) {
 	steps, err := t.count(s)
 	if err == nil {
-		err = t.inWindows(steps)
-	}
-	if err == nil && t.Keep == KeepBest && (t.EvalEvery == 0 || t.EvalEvery >= steps) {
-		err = failure.Usagef("keeping the best weights of %d steps with an evaluation every %d: want two evaluations or more, or the last weights", steps, t.EvalEvery)
+		err = cmp.Or(t.inWindows(steps), t.checkBest(s, steps), t.generating())
 	}
 	t.planned = steps
 	if p := PresetOf(t.Model.Name); t.LRSchedule == "" && t.Epochs > 0 && p != nil && !t.Model.Images() {
@@ -173,10 +165,12 @@ func (t *Training) count(s datasets.Source) (int, error) {
 	switch {
 	case t.Steps > 0:
 		return t.Steps, nil
-	case t.Epochs == 0 && (t.Load != "" || t.LoadPart != "" || t.Save != ""):
-		return 0, nil // only to be evaluated, or initial weights to be saved
-	case t.Epochs == 0:
+	case t.Epochs == 0 && t.Load == "" && t.LoadPart == "" && t.Save == "":
 		return 0, failure.Usagef("neither steps nor epochs: want one of them, or a file of weights to load or to save")
+	case t.Epochs == 0 && t.Snapshots.Dir != "":
+		return 0, failure.Usagef("no step, and so no snapshots: want steps, or no directory for snapshots")
+	case t.Epochs == 0:
+		return 0, nil // only to be evaluated, or initial weights to be saved
 	}
 	if t.epochSteps == 0 {
 		return 0, failure.Usagef("%s is endless and has no epochs: want a number of steps", s.Name())

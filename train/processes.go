@@ -3,8 +3,6 @@ package train
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +16,6 @@ import (
 	"gpipebench/gpipe/transport/mpi"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
-	"gpipebench/internal/files"
 	"gpipebench/internal/machine"
 	"gpipebench/internal/stats"
 )
@@ -158,25 +155,11 @@ func (p *Processes) join(ctx context.Context, s Setup, to *gpipe.Pipeline, data 
 	if s.Device != gpipe.Host {
 		return failure.Usagef("%v devices in several processes: want host devices, or one process, since their tasks are timed one at a time", s.Device)
 	}
-	tasks, err := s.scheduleDigest()
+	tasks, err := digestOf(s.ScheduleFile, scheduleFile)
 	if err == nil {
 		to.Transport, err = p.Connect(ctx, data, tasks)
 	}
 	return err
-}
-
-// scheduleDigest is a digest of the setup's file of a schedule, which must be the same in
-// all processes; "": it has none.
-func (s Setup) scheduleDigest() (string, error) {
-	if s.ScheduleFile == "" {
-		return "", nil
-	}
-	text, err := files.Read(s.ScheduleFile, files.Kind{What: "a schedule", Bytes: maxScheduleFile})
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // gather returns all processes of a trainer; nil if there is one.

@@ -11,8 +11,8 @@ import (
 	"gpipebench/internal/files"
 )
 
-// maxScheduleFile bounds a file of a schedule.
-const maxScheduleFile = 64 << 20
+// scheduleFile is a file of a schedule.
+var scheduleFile = files.Kind{What: "a schedule", Bytes: 64 << 20}
 
 // NamesScheduleFile reports whether a schedule's name names a file.
 func NamesScheduleFile(name string) bool { return strings.HasSuffix(name, ".csv") }
@@ -20,7 +20,7 @@ func NamesScheduleFile(name string) bool { return strings.HasSuffix(name, ".csv"
 // ReadSchedule reads a schedule from a file, in the format of schedule.ReadCSV, and
 // verifies it.
 func ReadSchedule(name string) (lists [][]schedule.Task, p schedule.Placement, micro int, err error) {
-	text, err := files.Read(name, files.Kind{What: "a schedule", Bytes: maxScheduleFile})
+	text, err := files.Read(name, scheduleFile)
 	if err != nil {
 		return nil, p, 0, err
 	}

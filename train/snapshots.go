@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,9 @@ type Snapshots struct {
 	Own bool
 }
 
+// loadKey names the setting of what a training loaded; "": nothing. Older versions did not write it.
+const loadKey = "load-sha256"
+
 // keeper writes the snapshots of a Loop. Nil: none are written. If several processes run the
 // training, they copy its state at the same positions, and the first of them writes it.
 type keeper struct {
@@ -64,13 +68,13 @@ func (t *Training) newKeeper(s datasets.Source) (k *keeper, err error) {
 	if k.Dir == "" {
 		return nil, nil
 	}
-	if t.planned == 0 {
-		return nil, failure.Usagef("no step, and so no snapshots: want steps, or no directory for snapshots")
-	}
 	if k.Keep == 0 {
 		k.Keep = 2
 	}
 	if k.contents.Settings, err = t.settings(s); err != nil {
+		return nil, err
+	}
+	if k.contents.Settings[loadKey], err = digestOf(cmp.Or(t.Load, t.LoadPart), weightsFile); err != nil {
 		return nil, err
 	}
 	k.contents.About = map[string]string{"engine": gpipebench.Engine()}
@@ -119,7 +123,15 @@ func (k *keeper) find() error {
 		}
 		return nil
 	}
-	if differ := differences(from.Settings, k.contents.Settings); len(differ) > 0 {
+	ours := k.contents.Settings
+	if _, says := from.Settings[loadKey]; !says {
+		if ours[loadKey] != "" && !k.Own {
+			k.training.notice(from.Name + " was written by an older version and does not say which weights its training loaded, which is not checked")
+		}
+		ours = maps.Clone(ours)
+		delete(ours, loadKey)
+	}
+	if differ := differences(from.Settings, ours); len(differ) > 0 {
 		return fmt.Errorf("%s: a snapshot of a training with %s: want the same, since it decides the bits", files.Printable(from.Name), strings.Join(differ, "; with "))
 	}
 	if engine := from.About["engine"]; engine != k.contents.About["engine"] {
@@ -172,7 +184,7 @@ func (l *Loop) goOn(from *snapshot.Snapshot) error {
 	}
 	stored := l.keeper.stored
 	if l.best != nil && stored.Best != nil {
-		if err := l.best.resume(l.Trainer, *stored.Best, from.Best()); err != nil {
+		if err := l.resumeBest(*stored.Best, from.Best()); err != nil {
 			return err
 		}
 	}
@@ -231,7 +243,7 @@ func (k *keeper) save(l *Loop, report any) error {
 			k.ended(step, b.lost)
 			return nil
 		}
-		c.Best = b.file()
+		c.Best = b.file
 	}
 	return k.writer.Save(l.Trainer, c)
 }
@@ -342,16 +354,13 @@ func (k *keeper) close() {
 // differences lists the settings that differ, with both values.
 func differences(theirs, ours map[string]string) (all []string) {
 	value := func(of map[string]string, name string) string {
-		if v, ok := of[name]; ok {
+		if v := of[name]; v != "" {
 			return fmt.Sprintf("%.80q", v)
 		}
 		return "none"
 	}
-	both := maps.Clone(theirs)
-	if both == nil {
-		both = map[string]string{}
-	}
-	maps.Copy(both, ours)
+	both := maps.Clone(ours)
+	maps.Copy(both, theirs)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if a, b := value(theirs, name), value(ours, name); a != b {
 			all = append(all, fmt.Sprintf("%.60s %s, and this one has %s", name, a, b))

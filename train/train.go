@@ -42,7 +42,8 @@ type Training struct {
 
 	// Keep says which weights a training ends with, which are hashed, saved and evaluated. The best
 	// are chosen among the evaluations' by a half of what is held out; the final evaluation is of the
-	// other half.
+	// other half. A training that fails before its end leaves those so far: in Save, or best.safetensors
+	// in the directory of snapshots.
 	Keep Keep
 
 	// Patience ends a training, as if it had no more steps, at an evaluation that many after the best
@@ -61,8 +62,10 @@ type Training struct {
 	// Translations is a file of comma-separated values for a translator's translations of what is
 	// held out; "": none.
 	Translations string
-	Log          string // file of comma-separated values for the losses, a line for each step and evaluation; "": none
-	HashAfter    int    // a step to take a hash after; 0: none
+	// Log is a file of comma-separated values for the losses, a line for each step and evaluation; "": none.
+	// Lines that cannot be written are tried again with each later one; Run has an error if any are left.
+	Log       string
+	HashAfter int // a step to take a hash after; 0: none
 
 	Snapshots Snapshots // of the training's state, to go on from after an interrupt
 
@@ -172,8 +175,7 @@ func (t Training) Plans() ([]*gpipe.Plan, error) {
 // Check reports why a training cannot begin, as far as shapes and settings show: not
 // whether its memory suffices. Models in known are not traced again.
 func (t Training) Check(known map[Model]int) error {
-	switch {
-	case t.Data != "":
+	if t.Data != "" {
 		if pairs := &t.Config.Multilingual.Pairs; *pairs > 1000 { // which are made at once
 			if err := (datasets.Config{Multilingual: t.Config.Multilingual}).Validate(); err != nil {
 				return err
@@ -187,10 +189,8 @@ func (t Training) Check(known map[Model]int) error {
 		if _, err := t.steps(s); err != nil {
 			return err
 		}
-	default:
-		if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
-			return err
-		}
+	} else if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
+		return err
 	}
 	p, in, err := t.pipeline()
 	if err != nil {

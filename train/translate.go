@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
@@ -119,17 +120,11 @@ func writeTranslations(name string, s *datasets.Translation, of part, translatio
 	if name == "" {
 		return nil
 	}
-	return files.Write(name, func(w io.Writer) error {
-		if err := writeRow(w, "language", "source", "reference", "translation"); err != nil {
-			return err
+	rows := [][]string{{"language", "source", "reference", "translation"}}
+	for i, l := range s.Languages() {
+		for j, p := range of.pairs(s, i) {
+			rows = append(rows, []string{l.Name, p.SourceText, p.TargetText, translations[i][j]})
 		}
-		for i, l := range s.Languages() {
-			for j, p := range of.pairs(s, i) {
-				if err := writeRow(w, l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	}
+	return files.Write(name, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 }

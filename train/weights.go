@@ -12,6 +12,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 	"gpipebench/nn/safetensors"
 )
@@ -64,19 +65,23 @@ func (t *Training) metadata(s datasets.Source) (map[string]string, error) {
 // Save writes the weights to the training's file and, as metadata, what they are of.
 func (l *Loop) Save() error {
 	t := l.training
-	metadata, err := t.metadata(l.Source)
-	if err != nil {
-		return err
-	}
 	path := t.Save
 	if t.Processes.follows() {
 		path = "" // only takes part
 	}
-	write := func() error { return l.Trainer.Save(path, metadata) }
+	write := func() error { return l.save(path) }
 	if t.SaveEMA {
 		return l.Trainer.Averaged(write)
 	}
 	return write()
+}
+
+func (l *Loop) save(path string) error {
+	metadata, err := l.training.metadata(l.Source)
+	if err != nil {
+		return err
+	}
+	return l.Trainer.Save(path, metadata)
 }
 
 // load loads the weights of a file, if there is one. It refuses a file that says that
@@ -143,24 +148,15 @@ func (l *Loop) loadPart() error {
 		what string
 		left []gpipe.NamedShape
 	}{{lacking + ", which keep their initial values", left.Network}, {"of the file that the network lacks", left.File}} {
-		if n := len(side.left); n > 0 {
-			t.notice(fmt.Sprintf("%s: not loaded: %d tensors %s: %s", t.LoadPart, n, side.what, someOf(side.left)))
+		var names []string
+		for _, s := range side.left {
+			names = append(names, fmt.Sprintf("%.60q %v", s.Path, s.Shape))
+		}
+		if n := len(names); n > 0 {
+			t.notice(fmt.Sprintf("%s: not loaded: %s %s: %s", t.LoadPart, units.Counted(n, "tensor"), side.what, few(names)))
 		}
 	}
 	return nil
-}
-
-// someOf returns the first of the tensors, as text.
-func someOf(all []gpipe.NamedShape) string {
-	const most = 8
-	var names []string
-	for _, s := range all[:min(len(all), most)] {
-		names = append(names, fmt.Sprintf("%.60q %v", s.Path, s.Shape))
-	}
-	if len(all) > most {
-		names = append(names, "...")
-	}
-	return strings.Join(names, ", ")
 }
 
 // checkNetwork refuses the weights of a network that computes something else, and names

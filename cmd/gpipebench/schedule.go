@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/internal/failure"
 	"gpipebench/internal/files"
+	"gpipebench/internal/units"
 	"gpipebench/lab"
 	"gpipebench/simulate"
 )
@@ -161,7 +162,7 @@ func heading(s *simulate.Scheduling, r *simulate.Scheduled) string {
 	if s.Search {
 		name = "searched"
 	}
-	text := fmt.Sprintf("%s: %d devices, %d stages, %d micro-batches", name, r.Place.Devices, r.Place.Stages(), r.Micro)
+	text := fmt.Sprintf("%s: %s, %s, %s", name, units.Counted(r.Place.Devices, "device"), units.Counted(r.Place.Stages(), "stage"), units.Counted(r.Micro, "micro-batch"))
 	if s.Window > 0 {
 		text += fmt.Sprintf(" in a window of %d mini-batches", s.Window)
 	}

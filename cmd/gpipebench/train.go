@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/timeline/draw"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/files"
 	"gpipebench/internal/units"
 	"gpipebench/nn"
 	"gpipebench/train"
@@ -49,6 +51,15 @@ from there (after a kill, from the last snapshot) as if it had never stopped.
 
 ` + recipeUsage(),
 		RunE: does(func(ctx context.Context, o *output) error {
+			if dir := t.Snapshots.Dir; dir != "" && !o.follows { // other outputs may be in it
+				_, missing := os.Lstat(dir)
+				if err := files.MakeDir(dir); err != nil {
+					return err
+				}
+				if missing != nil {
+					defer os.Remove(dir) // fails if anything is in it
+				}
+			}
 			inputs := [][2]string{{"schedule", t.Setup.ScheduleFile}}
 			_, named, _ := strings.Cut(t.Data, ":")
 			for _, name := range append(strings.Split(named, ","), named) { // a text's name may have a comma
@@ -307,8 +318,8 @@ func printGenerated(b *strings.Builder, g *train.Generated) {
 		prompt += " (tokens of an invented language, as numbers)"
 	}
 	for _, part := range []struct{ name, text string }{
-		{prompt, g.Prompt}, {fmt.Sprintf("%d tokens after it, always the most probable", g.Tokens), g.Greedy},
-		{fmt.Sprintf("%d tokens after it, sampled", g.Tokens), g.Sampled},
+		{prompt, g.Prompt}, {fmt.Sprintf("%s after it, always the most probable", units.Counted(g.Tokens, "token")), g.Greedy},
+		{fmt.Sprintf("%s after it, sampled", units.Counted(g.Tokens, "token")), g.Sampled},
 	} {
 		fmt.Fprintf(b, "%s:\n  | %s\n", part.name, strings.ReplaceAll(part.text, "\n", "\n  | "))
 	}

@@ -28,6 +28,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/transport/sockets"
 	"gpipebench/internal/failure"
+	"gpipebench/internal/units"
 )
 
 // World is what a process knows about those that it is one of.
@@ -239,7 +240,7 @@ type Spread struct {
 // Validate is an error if a process would have no place.
 func (s Spread) Validate() error {
 	if s.Processes > s.Replicas*s.Stages {
-		return failure.Usagef("%d processes for a pipeline of %d replicas x %d partitions: want at most one process for each partition of each replica", s.Processes, s.Replicas, s.Stages)
+		return failure.Usagef("%d processes for a pipeline of %s x %s: want at most one process for each partition of each replica", s.Processes, units.Counted(s.Replicas, "replica"), units.Counted(s.Stages, "partition"))
 	}
 	return nil
 }

@@ -69,10 +69,13 @@ func FormatCount(n int64) string {
 	}
 }
 
-// Counted is a number of things, whose name ends in s but for one.
+// Counted is a number of things, whose name ends in s, or after ch in es, but for one.
 func Counted(n int, thing string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + thing
+	case strings.HasSuffix(thing, "ch"):
+		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
