@@ -49,7 +49,7 @@ func main() {
 
 // once is for how long what follows a signal is the same one: timeout sends it to a process and to
 // its group, which is twice.
-const once = 200 * time.Millisecond
+var once = 200 * time.Millisecond
 
 // grace is how long a command may take to stop once it is interrupted and nothing holds it
 // any more, as a training does that writes a snapshot. Computing notices an interrupt
