@@ -46,7 +46,7 @@ func (t *Training) openLog(resumed int) (*lossLog, error) {
 		}
 	}
 	if last < resumed {
-		t.notice(fmt.Sprintf("%s lacks steps %d to %d, which no earlier run has written there", name, last+1, resumed))
+		t.notice(fmt.Sprintf("%s lacks steps %d to %d, which no earlier run has written there", files.Printable(name), last+1, resumed))
 	}
 	return &lossLog{file: f, notice: t.notice}, nil
 }

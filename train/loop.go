@@ -289,8 +289,11 @@ func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 		if err != nil {
 			return err
 		}
-		for i := 0; h.After != nil && i < len(steps); i++ {
-			if err := h.After(steps[i]); err != nil {
+		for _, step := range steps {
+			if h.After == nil {
+				break
+			}
+			if err := h.After(step); err != nil {
 				return err
 			}
 		}

@@ -53,7 +53,7 @@ func (s Setup) Crowded() string {
 		if parts > 1 {
 			what = units.Counted(s.Partitions*parts, "part") + " of " + map[bool]string{true: "operations", false: "images"}[s.Tensor > 1] + " on " + what
 		}
-		return fmt.Sprintf("%s of %s share %s, so times are not those of as many accelerators: --device emulated has those%s",
+		return fmt.Sprintf("%s of %s share %s, so steps take longer than on as many accelerators: --device emulated models those%s",
 			what, units.Counted(threads, "thread"), units.Counted(cores, "core"), same)
 	}
 	return ""

@@ -259,7 +259,7 @@ func TestEngineStartsOthers(t *testing.T) {
 	fails(t, 2, "table2 runs in one process, but gpipebench has started 2: want train or bench there", "table2")
 	t.Setenv(cluster.TimeoutVariable, "1s") // the limit is what is tested
 	fails(t, 1, "rank 1 of 2 did not come to ", append([]string{"train", "--replicas", "2", "-m", "2"}, tiny...)...)
-	fails(t, 2, "2 processes for a pipeline of 1 replica x 1 partition", append([]string{"train"}, tiny...)...)
+	fails(t, 2, "2 processes for a pipeline of 1 replica x 1 partition: want", append([]string{"train"}, tiny...)...)
 	t.Setenv(cluster.RankVariable, "2")
 	fails(t, 1, `GPIPEBENCH_RANK="2" in the environment`, "train")
 	t.Setenv(cluster.RankVariable, "1") // whose environment may be wrong alone

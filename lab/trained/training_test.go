@@ -21,7 +21,7 @@ func TestShortLastMiniBatch(t *testing.T) {
 	_, run := training.Run(t.Context(), func(train.TrainStep) { t.Error("a step has been made") })
 	for _, err := range []error{trial, run} {
 		var misfit *gpipe.MisfitError
-		if !errors.As(err, &misfit) || !strings.Contains(err.Error(), "the last mini-batch of an epoch, of 1 example") {
+		if !errors.As(err, &misfit) || !strings.Contains(err.Error(), "the last mini-batch of an epoch, of 1 example, ") {
 			t.Errorf("%v: want the last mini-batch refused", err)
 		}
 	}
